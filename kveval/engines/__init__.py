@@ -1,0 +1,1 @@
+"""What answers: engines and the facts established about them."""

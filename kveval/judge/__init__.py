@@ -1,0 +1,1 @@
+"""Compares variants from run directories alone."""

@@ -1,0 +1,1 @@
+"""Asks every variant the same samples and writes down what came back."""

@@ -1,0 +1,1 @@
+"""Shows a run to the people who review it."""

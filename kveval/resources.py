@@ -1,0 +1,27 @@
+"""Files that ship with kveval: task YAML, report templates, presets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).parent
+
+
+def _shipped(in_wheel: str, in_repository: str) -> Path:
+    packaged = _PACKAGE / "_data" / in_wheel
+    return packaged if packaged.is_dir() else _PACKAGE.parent / in_repository
+
+
+def tasks_directory() -> Path:
+    """Folder of ``<family>/*.yaml`` in lm-evaluation-harness's task schema."""
+    return _shipped("tasks", "tasks")
+
+
+def templates_directory() -> Path:
+    """Folder of the report's jinja2 templates, styles and scripts."""
+    return _shipped("templates", "reports/templates")
+
+
+def presets() -> dict[str, Path]:
+    """Sweep configurations that ship with kveval, by name."""
+    return {path.stem: path for path in sorted((_PACKAGE / "presets").glob("*.yaml"))}

@@ -1,0 +1,74 @@
+"""Strict JSON and files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel
+
+from kveval.errors import StorageError
+
+
+def to_json(value: Any, *, indent: int | None = None) -> str:
+    """Strict JSON: numpy scalars become numbers, non-finite numbers are an error.
+
+    Raises:
+        ValueError: a NaN or infinity is in `value`.
+    """
+
+    def plain(item: Any) -> Any:
+        if isinstance(item, np.generic):
+            return item.item()
+        if isinstance(item, np.ndarray):
+            return item.tolist()
+        if isinstance(item, BaseModel):
+            return item.model_dump(mode="json")
+        if isinstance(item, Path):
+            return str(item)
+        raise TypeError(f"{type(item).__name__} has no JSON form")
+
+    return json.dumps(value, default=plain, allow_nan=False, ensure_ascii=True, indent=indent)
+
+
+@contextlib.contextmanager
+def storage(path: Path) -> Iterator[None]:
+    """Turns a full or read-only disk under `path` into one readable line.
+
+    Raises:
+        StorageError: nothing can be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageError(
+                f"{path}: the disk is full; free some space and run the same command with --resume"
+            ) from error
+        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG):
+            raise StorageError(f"{path}: not writable ({os.strerror(error.errno)})") from error
+        raise
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Writes `path` whole or not at all, even when the process is killed."""
+    with storage(path):
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+            raise

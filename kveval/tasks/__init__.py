@@ -1,0 +1,1 @@
+"""What to ask: builders and scorers of long-context tasks."""

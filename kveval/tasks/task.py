@@ -1,0 +1,102 @@
+"""The nouns of asking: a task, a cell of it, a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+HaystackStyle = Literal["essays", "wikipedia", "generated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One (task, context_length) pair with what decides its samples.
+
+    Attributes:
+        context_length: prompt tokens the engine sees, template and question included, output excluded.
+        samples: number of samples, > 0.
+        questions_per_haystack: samples that share one context, > 0.
+        seed: with the task name, the context length and the haystack index, the address of all randomness.
+    """
+
+    task: str
+    context_length: int
+    samples: int
+    questions_per_haystack: int
+    seed: int
+    haystack_style: HaystackStyle
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prompt:
+    """Token ids of one prompt, the part it shares with its haystack's other samples held once.
+
+    Attributes:
+        shared: int32 [shared_tokens], the same array object for every sample of a haystack.
+        tail: int32 [tail_tokens], what only this sample has.
+    """
+
+    shared: np.ndarray
+    tail: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.shared) + len(self.tail)
+
+    def token_ids(self) -> np.ndarray:
+        """int32 [shared_tokens + tail_tokens]: exactly what is sent to the engine."""
+        return np.concatenate((self.shared, self.tail))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """One question about one haystack.
+
+    Attributes:
+        sample_id: content hash over task, version, prompt token ids, references and output budget;
+            equal across variants and machines.
+        haystack_id: content hash of the shared context; the cluster this sample belongs to.
+        depth_percent: where the answer stands, 0 = start, 100 = end of the context; None when it stands nowhere
+            or in several places (`doc["depths_percent"]` then has them all).
+        doc: the row lm-eval scores, without the context: question, answers, distractors, excerpts around needles.
+        max_output_tokens: output budget.
+        stop: strings that end the output; empty for chat prompts.
+    """
+
+    sample_id: str
+    haystack_id: str
+    task: str
+    family: str
+    context_length: int
+    prompt: Prompt
+    depth_percent: float | None
+    doc: Mapping[str, Any]
+    max_output_tokens: int
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task as its lm-eval YAML declares it.
+
+    Attributes:
+        render: lm-eval's ``doc_to_text`` of one document, a dict with ``context``, ``question`` and what else the
+            YAML names.
+        score: lm-eval's ``process_results``: (doc, output text) -> metrics in [0, 1]. ``metrics["score"]`` decides.
+        builder: makes the haystacks of a cell; see `kveval.tasks.haystack`.
+        answer_prefix: lm-eval's ``gen_prefix``: text a base model continues; unused in chat prompts.
+    """
+
+    name: str
+    family: str
+    version: str
+    description: str
+    render: Callable[[Mapping[str, Any]], str]
+    score: Callable[[Mapping[str, Any], str], dict[str, float]]
+    builder: Any
+    max_output_tokens: int
+    stop: tuple[str, ...] = ()
+    answer_prefix: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
