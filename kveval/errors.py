@@ -10,6 +10,7 @@
     │   │   └── ResumeError           it was made with other inputs than now given
     │   ├── EngineNotInstalledError   no engine at the configured command
     │   └── StorageError              the disk is full or not writable
+    ├── IncomparableError          4  two runs that did not ask the same
     └── InfrastructureError        3  the input may be right, the world is not
         ├── EngineError               an engine did not start, died or hung
         ├── FactsError                an engine does something other than it was asked to
@@ -54,6 +55,10 @@ class EngineNotInstalledError(UsageError):
 
 class StorageError(UsageError):
     pass
+
+
+class IncomparableError(KvevalError):
+    exit_code = 4
 
 
 class InfrastructureError(KvevalError):

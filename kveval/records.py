@@ -110,6 +110,7 @@ class VariantRun(_Stored):
             a second time).
         of: the variant a twin or A/A run belongs to.
         facts: what the engine was established to be doing; None before it started.
+        smoke: what the engine answered before the first sample: perplexity of plain text, first output.
         counters: the engine's own counters over the asking phase.
     """
 
@@ -121,6 +122,7 @@ class VariantRun(_Stored):
     reason: str | None = None
     facts: dict[str, Any] | None = None
     findings: list[Finding] = []
+    smoke: dict[str, Any] = {}
     counters: dict[str, float] = {}
     launches: int = 0
     asking_seconds: float = 0.0

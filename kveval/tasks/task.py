@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -49,6 +50,10 @@ class Prompt:
         """int32 [shared_tokens + tail_tokens]: exactly what is sent to the engine."""
         return np.concatenate((self.shared, self.tail))
 
+    def sha256(self) -> str:
+        """Over the token ids as little-endian int32."""
+        return hashlib.sha256(self.token_ids().astype("<i4", copy=False).tobytes()).hexdigest()
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
@@ -86,7 +91,8 @@ class Task:
             YAML names.
         score: lm-eval's ``process_results``: (doc, output text) -> metrics in [0, 1]. ``metrics["score"]`` decides.
         builder: makes the haystacks of a cell; see `kveval.tasks.haystack`.
-        answer_prefix: lm-eval's ``gen_prefix``: text a base model continues; unused in chat prompts.
+        answer_prefix: lm-eval's ``gen_prefix`` of one document: text a base model continues; unused in chat prompts.
+        stop: strings that end the output of completion prompts; unused in chat prompts.
     """
 
     name: str
@@ -98,5 +104,5 @@ class Task:
     builder: Any
     max_output_tokens: int
     stop: tuple[str, ...] = ()
-    answer_prefix: str = ""
+    answer_prefix: Callable[[Mapping[str, Any]], str] = lambda _: ""
     metadata: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,185 @@
+"""The command line: parse, call one function, print."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+
+import kveval
+from kveval.errors import EngineError, KvevalError, UsageError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Long-context accuracy evaluation for KV-cache quantization: the same questions on every cache setting of "
+    "the real engine, and what was lost.",
+)
+tasks_app = typer.Typer(no_args_is_help=False, help="List tasks, or print one real prompt.")
+app.add_typer(tasks_app, name="tasks")
+
+_stdout = Console()
+_stderr = Console(stderr=True)
+
+
+def main() -> None:
+    """Entry point: every deliberate error is one line and an exit code, never a traceback."""
+    try:
+        app()
+    except KvevalError as error:
+        _fail(error)
+
+
+def _fail(error: KvevalError) -> NoReturn:
+    if isinstance(error, EngineError) and error.log_tail:
+        _stderr.print(error.log_tail, style="dim", markup=False, highlight=False)
+    _stderr.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
+    raise SystemExit(error.exit_code)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        _stdout.print(kveval.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    del version
+
+
+def _names(text: str | None) -> list[str] | None:
+    return [part.strip() for part in text.split(",") if part.strip()] if text is not None else None
+
+
+@app.command(
+    epilog="Examples:\n\n"
+    "  kveval sweep demo\n\n"
+    "  kveval sweep nightly.yaml --out runs/tonight\n\n"
+    "  kveval sweep nightly.yaml --variants bf16,fp8 --lengths 16k,64k --tasks niah_multikey --dry-run\n\n"
+    "  kveval sweep nightly.yaml --out runs/tonight --resume"
+)
+def sweep(
+    config: Annotated[str, typer.Argument(help="A YAML file, or a preset that ships with kveval such as 'demo'.")],
+    model: Annotated[Path | None, typer.Option(help="Folder with a Hugging Face checkpoint.")] = None,
+    variants: Annotated[str | None, typer.Option(help="Cache settings, such as bf16,fp8,int8.")] = None,
+    lengths: Annotated[str | None, typer.Option(help="Context lengths in tokens, such as 4k,16k (k = 1024).")] = None,
+    tasks: Annotated[str | None, typer.Option(help="Task names; 'kveval tasks' lists them.")] = None,
+    samples: Annotated[int | None, typer.Option(help="Samples per task and context length.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of every haystack.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run directory; default runs/CONFIG.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out: ask what is missing.")] = False,
+    retry_errors: Annotated[
+        bool, typer.Option("--retry-errors", help="With --resume: ask again what ended as engine_error.")
+    ] = False,
+    accept_finding: Annotated[
+        list[str] | None, typer.Option(help="Measure a variant in spite of this error finding; may be repeated.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and start nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the plan or the result as JSON.")] = False,
+) -> None:
+    """Ask every cache setting the same long-context questions and compare the answers."""
+    from kveval import commands
+
+    overrides: dict[str, Any] = {
+        "model": model,
+        "variants": _names(variants),
+        "context_lengths": _lengths(lengths),
+        "tasks": _names(tasks),
+        "samples": samples,
+        "seed": seed,
+        "out": out,
+        "accept_findings": accept_finding or None,
+    }
+    given = {key: value for key, value in overrides.items() if value is not None}
+    if retry_errors and not resume:
+        raise UsageError("--retry-errors: works on a run that exists; allowed: together with --resume")
+    if dry_run:
+        plan = commands.plan_sweep(config, given)
+        _print_json(plan) if as_json else _stdout.print(commands.plan_table(plan))
+        return
+    result = commands.run_sweep(config, given, resume=resume, retry_errors=retry_errors, console=_stderr)
+    if as_json:
+        _print_json(result.summary)
+    else:
+        _stdout.print(result.table)
+        _stdout.print(f"report: {result.report}", markup=False, highlight=False, soft_wrap=True)
+    if result.problem is not None:
+        raise result.problem
+
+
+def _lengths(text: str | None) -> list[int] | None:
+    from kveval.config import parse_length
+
+    try:
+        return [parse_length(part) for part in _names(text) or []] if text is not None else None
+    except ValueError as error:
+        raise UsageError(f"--lengths: {error}") from error
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+@app.command(epilog="Example:\n\n  kveval report runs/demo")
+def report(
+    run: Annotated[Path, typer.Argument(help="A run directory.")],
+    out: Annotated[Path | None, typer.Option(help="Where to write; default RUN/report.html.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON as well.")] = False,
+) -> None:
+    """Build the HTML report of a run again."""
+    from kveval.report.html import build_report
+    from kveval.report.table import summary
+
+    path = build_report(run, out)
+    if as_json:
+        _print_json(summary(run))
+    else:
+        _stdout.print(f"report: {path}", markup=False, highlight=False, soft_wrap=True)
+
+
+@tasks_app.callback(invoke_without_command=True)
+def tasks_list(
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
+) -> None:
+    """List tasks."""
+    if context.invoked_subcommand is not None:
+        return
+    from kveval import commands
+
+    rows = commands.list_tasks()
+    _print_json(rows) if as_json else _stdout.print(commands.tasks_table(rows))
+
+
+@tasks_app.command("show", epilog="Example:\n\n  kveval tasks show niah_single --length 2k --model models/smollm2")
+def tasks_show(
+    name: Annotated[str, typer.Argument(help="Task name.")],
+    length: Annotated[str, typer.Option(help="Context length in tokens.")] = "2k",
+    model: Annotated[
+        Path | None, typer.Option(help="Checkpoint folder whose tokenizer counts; default: a stand-in tokenizer.")
+    ] = None,
+    haystack: Annotated[str, typer.Option(help="Filler text: essays, wikipedia or generated.")] = "essays",
+    seed: Annotated[int, typer.Option(help="Seed of the haystack.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print prompt and answer as JSON.")] = False,
+) -> None:
+    """Print one real prompt with its answer."""
+    from kveval import commands
+
+    shown = commands.show_task(name, (_lengths(length) or [0])[0], model=model, haystack=haystack, seed=seed)
+    if as_json:
+        _print_json(shown)
+        return
+    sys.stdout.write(shown.pop("prompt") + "\n\n")
+    for key, value in shown.items():
+        _stdout.print(f"{key}: {value}", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,217 @@
+"""What the command line calls: one function per command."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+from kveval.config import SweepConfig, load_config
+from kveval.engines.installation import find_installation
+from kveval.errors import ConfigError, InfrastructureError, KvevalError, RunDirectoryError, UsageError, nearest
+from kveval.measure.plan import Plan, describe, make_plan
+from kveval.measure.progress import BarReporter, LineReporter, Reporter
+from kveval.measure.sweep import sweep
+from kveval.records import Manifest
+
+T = TypeVar("T")
+
+
+class InterruptedRunError(KvevalError):
+    """Stopped by Ctrl-C (exit code 130) or SIGTERM (143); everything answered so far is kept."""
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + signal_number
+
+
+@dataclass(frozen=True, slots=True)
+class SweepResult:
+    """A finished sweep. `problem`: what kept it from being complete."""
+
+    summary: dict[str, Any]
+    table: RenderableType
+    report: Path
+    problem: KvevalError | None
+
+
+def _load(source: str, overrides: Mapping[str, Any]) -> SweepConfig:
+    config = load_config(source, overrides)
+    if config.out is None:
+        config = config.model_copy(update={"out": Path("runs") / Path(source).stem})
+    return config
+
+
+def _out(config: SweepConfig) -> Path:
+    if config.out is None:
+        raise ConfigError("out: required, not given")
+    return config.out
+
+
+def _plan(config: SweepConfig) -> Plan:
+    if config.engine.port is not None:
+        from kveval.engines.vllm import check_port
+
+        check_port(config.engine.port)
+    return make_plan(config, find_installation(config.engine))
+
+
+def plan_sweep(source: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """The plan as data; starts nothing."""
+    return describe(_plan(_load(source, overrides)))
+
+
+def plan_table(plan: Mapping[str, Any]) -> RenderableType:
+    """`plan_sweep`'s answer for a terminal."""
+    from rich.console import Group
+
+    head = Table(show_header=False, box=None)
+    for key in ("model", "engine", "device", "prompt_style", "max_model_len"):
+        head.add_row(key, str(plan[key]))
+    variants = Table(title="variants, one engine launch each", title_justify="left")
+    for column in ("name", "role", "kv_cache_dtype", "storage", "emulates", "samples"):
+        variants.add_column(column, overflow="fold", justify="right" if column == "samples" else "left")
+    for row in plan["variants"]:
+        variants.add_row(*(str(row[c.header] if row[str(c.header)] is not None else "") for c in variants.columns))
+    cells = Table(title="cells", title_justify="left")
+    for column in ("task", "context_length", "samples", "haystacks", "haystack"):
+        cells.add_column(column, justify="left" if column in ("task", "haystack") else "right")
+    for row in plan["cells"]:
+        cells.add_row(*(str(row[str(c.header)]) for c in cells.columns))
+    totals = Table(show_header=False, box=None)
+    for key in (
+        "samples", "haystacks", "prompt_tokens", "prefill_tokens_without_sharing", "prefill_tokens_with_sharing",
+        "output_tokens_at_most", "engine_launches", "requests",
+    ):  # fmt: skip
+        totals.add_row(key.replace("_", " "), f"{plan[key]:,}")
+    estimate = plan["estimate"]
+    totals.add_row("estimate", f"{_minutes(estimate['seconds'])} ({estimate['assumes']})")
+    return Group(head, variants, cells, totals)
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.1f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def run_sweep(
+    source: str, overrides: Mapping[str, Any], *, resume: bool, retry_errors: bool, console: Console
+) -> SweepResult:
+    """Plans, measures, compares and writes the report."""
+    config = _load(source, overrides)
+    out = _out(config)
+    if (out / "manifest.json").exists() and not resume:
+        raise RunDirectoryError(
+            f"--out {out}: holds a run already; allowed: an empty or new folder, or --resume to go on with it"
+        )
+    console.print("planning: reading the model, building prompts", markup=False, highlight=False)
+    plan = _plan(config)
+    manifest = _interruptible(_measure(plan, out, resume, retry_errors, console), out)
+    return _conclude(manifest, out)
+
+
+async def _measure(plan: Plan, out: Path, resume: bool, retry_errors: bool, console: Console) -> Manifest:
+    async def with_reporter(reporter: Reporter) -> Manifest:
+        return await sweep(plan, out, resume=resume, retry_errors=retry_errors, reporter=reporter)
+
+    if console.is_terminal:
+        with BarReporter(console) as bars:
+            return await with_reporter(bars)
+    return await with_reporter(LineReporter(console))
+
+
+def _interruptible(work: Coroutine[Any, Any, T], out: Path) -> T:
+    """Runs `work`; the first Ctrl-C or SIGTERM cancels it and lets it clean up, further ones are ignored.
+
+    Raises:
+        InterruptedRunError: a signal came.
+    """
+    received: list[int] = []
+
+    async def run() -> T:
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(work)
+
+        def cancel(number: int) -> None:
+            if not received:
+                task.cancel()
+            received.append(number)
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, cancel, number)
+        try:
+            return await task
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+    try:
+        return asyncio.run(run())
+    except asyncio.CancelledError:
+        number = received[0] if received else signal.SIGINT
+        raise InterruptedRunError(
+            f"interrupted; no process is left running and every answer so far is kept: --resume --out {out} goes on",
+            number,
+        ) from None
+
+
+def _conclude(manifest: Manifest, out: Path) -> SweepResult:
+    from kveval.report.html import build_report
+    from kveval.report.table import summary, summary_table
+
+    unmeasured = [variant for variant in manifest.variants.values() if variant.status != "complete"]
+    problem = None
+    if unmeasured:
+        which = "; ".join(f"{variant.name} {variant.status}: {variant.reason}" for variant in unmeasured)
+        problem = InfrastructureError(f"the run is incomplete: {which}")
+    return SweepResult(summary(out), summary_table(out), build_report(out), problem)
+
+
+def list_tasks() -> list[dict[str, Any]]:
+    """Every task kveval ships: name, family, version, description."""
+    from kveval.tasks.loader import list_tasks as tasks
+
+    return [
+        {"name": task.name, "family": task.family, "version": task.version, "description": task.description}
+        for task in tasks()
+    ]
+
+
+def tasks_table(rows: list[dict[str, Any]]) -> RenderableType:
+    table = Table()
+    for column in ("name", "family", "description"):
+        table.add_column(column, no_wrap=column == "name")
+    for row in rows:
+        table.add_row(row["name"], row["family"], row["description"])
+    return table
+
+
+def show_task(name: str, context_length: int, *, model: Path | None, haystack: str, seed: int) -> dict[str, Any]:
+    """One real prompt of a task with its answer, where it stands and how it is counted."""
+    from kveval.measure.model import read_model
+    from kveval.tasks.haystack import build_samples
+    from kveval.tasks.loader import load_tasks
+    from kveval.tasks.prompt import PromptFormat
+    from kveval.tasks.task import Cell
+
+    styles = ("essays", "wikipedia", "generated")
+    if haystack not in styles:
+        raise UsageError(f"--haystack: {haystack!r} is not a haystack style; {nearest(haystack, styles)}")
+    task = load_tasks([name])[name]
+    prompt_format = PromptFormat.load(read_model(model, "--model").path) if model else PromptFormat.stand_in()
+    cell = Cell(task.name, context_length, 10, 10, seed, haystack)  # type: ignore[arg-type]
+    sample = build_samples(task, cell, prompt_format)[0]
+    return {
+        "prompt": prompt_format.decode(sample.prompt.token_ids()),
+        "task": task.name,
+        "answer": list(sample.doc["answers"]),
+        "depth_percent": sample.depth_percent,
+        "prompt_tokens": len(sample.prompt),
+        "tokenizer": prompt_format.name,
+        "sample_id": sample.sample_id,
+    }

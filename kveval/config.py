@@ -1,0 +1,326 @@
+"""The sweep configuration: YAML and flags become one validated object."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from kveval.errors import ConfigError, nearest
+from kveval.resources import presets
+
+FORMATS = ("int8", "int4", "int2", "fp8_e4m3", "fp8_e5m2")
+
+# `--kv-cache-dtype` of vLLM 0.32 (vllm/config/cache.py).
+CACHE_DTYPES = (
+    "auto", "float16", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc", "fp8_ds_mla", "nvfp4_ds_mla",
+    "turboquant_k8v4", "turboquant_4bit_nc", "turboquant_k3v4_nc", "turboquant_3bit_nc", "ultraquant_4bit",
+    "int4_per_token_head", "int8_per_token_head", "fp8_per_token_head", "nvfp4", "nvfp4_4over6",
+)  # fmt: skip
+
+_EMULATED_ONLY = "bfloat16"
+SHORTHANDS: dict[str, dict[str, Any]] = {
+    "bf16": {"kv_cache_dtype": "bfloat16"},
+    "fp16": {"kv_cache_dtype": "float16"},
+    "int8": {"kv_cache_dtype": "int8_per_token_head", "emulate_where_missing": True},
+    "int4": {"kv_cache_dtype": "int4_per_token_head", "emulate_where_missing": True},
+    "int2": {"kv_cache_dtype": _EMULATED_ONLY, "emulate": {"format": "int2"}},
+} | {dtype: {"kv_cache_dtype": dtype} for dtype in CACHE_DTYPES}
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_LENGTH = re.compile(r"(\d+)([kKmM]?)")
+_MULTIPLES = {"": 1, "k": 1024, "m": 1024 * 1024}
+
+
+def parse_length(value: Any) -> int:
+    """``4096``, ``"4096"``, ``"4k"`` or ``"1m"`` to tokens; k = 1024.
+
+    Raises:
+        ValueError: anything else.
+    """
+    match = _LENGTH.fullmatch(str(value).strip()) if not isinstance(value, bool) else None
+    tokens = int(match[1]) * _MULTIPLES[match[2].lower()] if match else 0
+    if tokens <= 0:
+        raise ValueError(f"{value!r} is not a context length; allowed: tokens such as 4096, 4k (= 4096) or 1m")
+    return tokens
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class EmulationConfig(_Model):
+    """Round K and V to `format` before they are stored on the baseline's kernel.
+
+    Attributes:
+        granularity: how many values share one scale: per_tensor, per_head, per_token_head, per_channel, per_block_N.
+        layers: decoder layers that are rounded; None = all.
+        scale: a fixed scale instead of one computed from the values.
+    """
+
+    format: Literal["int8", "int4", "int2", "fp8_e4m3", "fp8_e5m2"]
+    granularity: str = "per_token_head"
+    layers: list[Annotated[int, Field(ge=0)]] | None = None
+    scale: Annotated[float, Field(gt=0)] | None = None
+
+    @field_validator("granularity")
+    @classmethod
+    def _known_granularity(cls, value: str) -> str:
+        if not re.fullmatch(r"per_tensor|per_head|per_token_head|per_channel|per_block_[1-9]\d*", value):
+            raise ValueError(
+                f"{value!r} is not a granularity; allowed: per_tensor, per_head, per_token_head, per_channel, "
+                "per_block_N (N values of a head share a scale)"
+            )
+        return value
+
+
+class VariantConfig(_Model):
+    """One engine setting under test.
+
+    Attributes:
+        engine_args: further ``vllm serve`` flags, ``{"max-num-seqs": 8}``; True is a bare flag.
+        model: another checkpoint than the sweep's, such as one with calibrated scales.
+        emulate: what kveval's plugin rounds K and V to.
+        emulate_where_missing: emulate `kv_cache_dtype` on a device whose engine lacks it.
+        control: ``emulated`` adds this variant's emulated twin on the baseline's kernel.
+    """
+
+    name: str
+    kv_cache_dtype: str
+    engine_args: dict[str, str | int | float | bool | None] = {}
+    env: dict[str, str] = {}
+    model: Path | None = None
+    emulate: EmulationConfig | None = None
+    emulate_where_missing: bool = False
+    control: Literal["emulated"] | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _file_name(cls, value: str) -> str:
+        if not _NAME.fullmatch(value):
+            raise ValueError(f"{value!r} is not a variant name; allowed: letters, digits, '.', '_' and '-'")
+        return value
+
+    @field_validator("kv_cache_dtype")
+    @classmethod
+    def _known_dtype(cls, value: str) -> str:
+        if value not in CACHE_DTYPES:
+            raise ValueError(f"{value!r} is not a vLLM cache dtype; {nearest(value, CACHE_DTYPES)}")
+        return value
+
+    @property
+    def is_quantized(self) -> bool:
+        return self.emulate is not None or self.kv_cache_dtype not in ("auto", "bfloat16", "float16")
+
+
+def _expand_variant(value: Any) -> Any:
+    if isinstance(value, VariantConfig):
+        return value
+    if isinstance(value, str):
+        if value not in SHORTHANDS:
+            raise ValueError(f"{value!r} is not a variant; {nearest(value, SHORTHANDS)}")
+        return {"name": value, **SHORTHANDS[value]}
+    if isinstance(value, Mapping) and "kv_cache_dtype" not in value and str(value.get("name")) in SHORTHANDS:
+        return {**SHORTHANDS[str(value["name"])], **value}
+    if isinstance(value, Mapping) and "kv_cache_dtype" not in value and "emulate" in value:
+        return {"kv_cache_dtype": _EMULATED_ONLY, **value}
+    if isinstance(value, Mapping) and str(value.get("kv_cache_dtype")) in SHORTHANDS:
+        return {**value, **SHORTHANDS[str(value["kv_cache_dtype"])]}
+    return value
+
+
+class TaskConfig(_Model):
+    """A task with settings of its own; what is None comes from the sweep."""
+
+    name: str
+    samples: Annotated[int, Field(gt=0)] | None = None
+    questions_per_haystack: Annotated[int, Field(gt=0)] | None = None
+    haystack: Literal["essays", "wikipedia", "generated"] | None = None
+    context_lengths: list[Annotated[int, BeforeValidator(parse_length)]] | None = None
+
+
+def _expand_task(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
+
+
+class EngineConfig(_Model):
+    """How the engine is launched.
+
+    Attributes:
+        python: interpreter of the environment vLLM lives in; None = the one running kveval.
+        command: full command in place of ``vllm serve``, before kveval's own flags.
+        args: ``vllm serve`` flags for every variant.
+        port: None = a free one.
+        kv_cache_gib: cache memory on CPU (``VLLM_CPU_KVCACHE_SPACE``); GPU engines take theirs from `args`.
+        startup_timeout_s: from launch to a healthy server.
+    """
+
+    python: Path | None = None
+    command: list[str] | None = None
+    args: dict[str, str | int | float | bool | None] = {}
+    env: dict[str, str] = {}
+    port: Annotated[int, Field(gt=0, lt=65536)] | None = None
+    kv_cache_gib: Annotated[int, Field(gt=0)] = 2
+    startup_timeout_s: Annotated[float, Field(gt=0)] = 900.0
+
+
+class RequestsConfig(_Model):
+    """How the engine is asked.
+
+    Attributes:
+        timeout_s: one request, from sending to its last token.
+        max_attempts: requests sent for one sample before it becomes an ``engine_error``.
+        max_in_flight: requests running at once, besides the bound by KV capacity.
+        logprobs: top alternatives recorded per output token; 0 records none.
+    """
+
+    timeout_s: Annotated[float, Field(gt=0)] = 600.0
+    max_attempts: Annotated[int, Field(gt=0, le=10)] = 3
+    max_in_flight: Annotated[int, Field(gt=0)] = 32
+    logprobs: Annotated[int, Field(ge=0, le=20)] = 20
+
+
+class JudgeConfig(_Model):
+    """What is accepted. `margin`: the largest loss of score; `confidence`: of every interval."""
+
+    margin: Annotated[float, Field(gt=0, lt=1)] = 0.02
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+
+
+class SweepConfig(_Model):
+    """Everything a sweep is decided by.
+
+    Attributes:
+        samples: per cell.
+        questions_per_haystack: samples that share one context and its prefill.
+        aa_share: share of the samples the baseline answers a second time.
+        accept_findings: codes of error findings under which a variant is measured all the same.
+    """
+
+    model: Path
+    variants: list[Annotated[VariantConfig, BeforeValidator(_expand_variant)]] = Field(min_length=1)
+    baseline: str = "bf16"
+    context_lengths: list[Annotated[int, BeforeValidator(parse_length)]] = Field(min_length=1)
+    tasks: list[Annotated[TaskConfig, BeforeValidator(_expand_task)]] = Field(min_length=1)
+    samples: Annotated[int, Field(gt=0)] = 20
+    questions_per_haystack: Annotated[int, Field(gt=0)] = 10
+    haystack: Literal["essays", "wikipedia", "generated"] = "essays"
+    prompt_style: Literal["auto", "chat", "completion"] = "auto"
+    chat_template_kwargs: dict[str, Any] = {}
+    seed: Annotated[int, Field(ge=0)] = 0
+    aa_share: Annotated[float, Field(ge=0, le=1)] = 1.0
+    accept_findings: list[str] = []
+    engine: EngineConfig = EngineConfig()
+    requests: RequestsConfig = RequestsConfig()
+    judge: JudgeConfig = JudgeConfig()
+    out: Path | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> SweepConfig:
+        names = [variant.name for variant in self.variants]
+        for kind, values in (
+            ("variants", names),
+            ("tasks", [task.name for task in self.tasks]),
+            ("context_lengths", self.context_lengths),
+        ):
+            twice = sorted({value for value in values if values.count(value) > 1})
+            if twice:
+                raise ValueError(f"{kind}: {twice[0]} is listed twice; allowed: every one once")
+        if self.baseline not in names:
+            raise ValueError(f"baseline: {self.baseline!r} is not among the variants; {nearest(self.baseline, names)}")
+        if self.variant(self.baseline).is_quantized:
+            raise ValueError(
+                f"baseline: {self.baseline!r} is itself quantized; allowed: a variant with a bfloat16 or float16 cache"
+            )
+        return self
+
+    def variant(self, name: str) -> VariantConfig:
+        return next(variant for variant in self.variants if variant.name == name)
+
+
+def load_config(source: str, overrides: Mapping[str, Any] | None = None) -> SweepConfig:
+    """Reads a YAML file or a preset by name; `overrides` replace top-level keys.
+
+    Raises:
+        ConfigError: no such file or preset, no YAML, or a key or value that is not allowed.
+    """
+    path = Path(source)
+    if not path.is_file():
+        shipped = presets()
+        if source not in shipped:
+            raise ConfigError(f"{source}: neither a file nor a preset; {nearest(source, shipped)}")
+        path = shipped[source]
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" (line {where.line + 1})" if where else ""
+        raise ConfigError(f"{source}{line}: not YAML: {getattr(error, 'problem', None) or error}") from error
+    if not isinstance(data, dict):
+        raise ConfigError(
+            f"{source}: not a mapping of keys to values but {type(data).__name__}; "
+            f"allowed keys: {', '.join(SweepConfig.model_fields)}"
+        )
+    if isinstance(data.get("model"), str):
+        beside = path.parent / Path(data["model"]).expanduser()
+        # A path is meant from the file it stands in; anything else may name a demo model.
+        data["model"] = str(beside) if beside.exists() else data["model"]
+    overrides = dict(overrides or {})
+    for key in ("variants", "tasks"):
+        if key in overrides:
+            overrides[key] = [_configured(data.get(key), name) for name in overrides[key]]
+    return validate_config({**data, **overrides}, source)
+
+
+def _configured(entries: Any, name: str) -> Any:
+    """The file's own entry of that name, so that a flag can pick among the variants or tasks a file defines."""
+    for entry in entries if isinstance(entries, list) else []:
+        if isinstance(entry, Mapping) and entry.get("name") == name:
+            return entry
+    return name
+
+
+def validate_config(data: Mapping[str, Any], source: str = "configuration") -> SweepConfig:
+    """Raises ConfigError: one line naming the key, the value and what is allowed."""
+    try:
+        return SweepConfig.model_validate(dict(data))
+    except ValidationError as error:
+        raise ConfigError(f"{source}: {_explain(error)}") from error
+
+
+def _explain(error: ValidationError) -> str:
+    problems = error.errors(include_url=False)
+    problem = next((one for one in problems if one["type"] == "extra_forbidden"), problems[0])
+    location = [str(part) for part in problem["loc"]]
+    key = ".".join(location)
+    message = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "extra_forbidden":
+        return f"unknown key {key!r}; {nearest(location[-1], _keys_at(location[:-1]))}"
+    if problem["type"] == "missing":
+        return f"{key}: required, not given"
+    if problem["type"] == "value_error":
+        return f"{key}: {message}" if key else message
+    return f"{key}: {problem['input']!r} is not allowed; {message[0].lower()}{message[1:]}"
+
+
+def _keys_at(location: list[str]) -> list[str]:
+    models: dict[str, type[BaseModel]] = {
+        "variants": VariantConfig, "tasks": TaskConfig, "engine": EngineConfig, "requests": RequestsConfig,
+        "judge": JudgeConfig, "emulate": EmulationConfig,
+    }  # fmt: skip
+    for part in reversed(location):
+        if part in models:
+            return list(models[part].model_fields)
+    return list(SweepConfig.model_fields)

@@ -1,0 +1,172 @@
+"""How far the next-token distribution moved, where both sides had read the same text.
+
+From the first position on to the one where the outputs part, that one included, baseline and candidate predicted from
+the same prefix. Later positions compare different texts and are left out. Read the numbers against the A/A run's: two
+runs of the same engine drift too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from kveval.judge.stats import clustered_se
+from kveval.records import unpack_logprobs
+
+# vLLM writes -inf as -9999.0: such a token is not among the alternatives.
+_MINUS_INFINITY = -9000.0
+# Rounding of 20 float32 logprobs can leave a rest of zero or below; a larger rest only lowers the divergence.
+_LEAST_REST = 1e-6
+POSITION_COLUMNS = ["sample_id", "position", "kl", "same_top1", "baseline_p", "candidate_p"]
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Over positions with a shared prefix. Errors are clustered by haystack.
+
+    Attributes:
+        kl_mean, kl_median, kl_p90, kl_p99, kl_max: KL(baseline || candidate) in nats, each a lower bound.
+        kl_se, same_top1_se: None with fewer than two haystacks.
+        same_top1: share of positions with the same most likely token.
+        token_p_change: mean change of the probability of the baseline's own token, in [-1, 1]; negative: less sure.
+    """
+
+    samples: int
+    positions: int
+    kl_mean: float
+    kl_se: float | None
+    kl_median: float
+    kl_p90: float
+    kl_p99: float
+    kl_max: float
+    same_top1: float
+    same_top1_se: float | None
+    token_p_change: float
+
+
+def drift_positions(baseline: pd.DataFrame, candidate: pd.DataFrame, sample_ids: Iterable[str]) -> pd.DataFrame:
+    """Every comparable position of the given samples, columns `POSITION_COLUMNS`; records as in `Run.records`.
+
+    Samples without logprobs on both sides give no rows.
+    """
+    parts = []
+    first, second = baseline[["output_token_ids", "logprobs"]], candidate[["output_token_ids", "logprobs"]]
+    shared = [i for i in sample_ids if i in first.index and i in second.index]
+    rows = zip(shared, first.loc[shared].itertuples(index=False), second.loc[shared].itertuples(index=False), strict=True)
+    for sample_id, (our_tokens, ours), (their_tokens, theirs) in rows:
+        if isinstance(ours, str) and isinstance(theirs, str):
+            part = _positions(our_tokens, *unpack_logprobs(ours), their_tokens, *unpack_logprobs(theirs))
+            part.insert(0, "sample_id", sample_id)
+            parts.append(part)
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=POSITION_COLUMNS)
+
+
+def summarize(positions: pd.DataFrame, haystack_ids: pd.Series) -> Drift | None:
+    """`Drift` of rows as `drift_positions` gives them; None without any.
+
+    Args:
+        haystack_ids: by sample_id.
+    """
+    if positions.empty:
+        return None
+    kl = positions["kl"].to_numpy(dtype=np.float64)
+    same = positions["same_top1"].to_numpy(dtype=np.float64)
+    codes, names = pd.factorize(haystack_ids.loc[positions["sample_id"]])
+    median, p90, p99 = (float(q) for q in np.quantile(kl, (0.5, 0.9, 0.99)))
+    clustered = len(names) > 1
+    return Drift(
+        samples=int(positions["sample_id"].nunique()),
+        positions=len(positions),
+        kl_mean=float(kl.mean()),
+        kl_se=clustered_se(kl, codes) if clustered else None,
+        kl_median=median,
+        kl_p90=p90,
+        kl_p99=p99,
+        kl_max=float(kl.max()),
+        same_top1=float(same.mean()),
+        same_top1_se=clustered_se(same, codes) if clustered else None,
+        token_p_change=float((positions["candidate_p"] - positions["baseline_p"]).mean()),
+    )
+
+
+def ratio_to_noise(drift: Drift | None, noise: Drift | None) -> float | None:
+    """Mean KL over the A/A run's; None when either is missing or the A/A run did not drift at all."""
+    if drift is None or noise is None or noise.kl_mean <= 0:
+        return None
+    return drift.kl_mean / noise.kl_mean
+
+
+def kl_lower_bound(
+    p_ids: NDArray[np.int32], p_logprobs: NDArray[np.float32], q_ids: NDArray[np.int32], q_logprobs: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """KL(P || Q) in nats of each position [tokens] from two top-k lists [tokens, k].
+
+    Tokens in both lists stand for themselves; all others together are one rest bucket. Merging outcomes never raises a
+    divergence (Cover and Thomas, "Elements of Information Theory", the data processing inequality), so the full
+    vocabulary's is at least this.
+
+    Args:
+        p_ids, q_ids: -1 where the engine gave fewer than k alternatives; a token stands at most once in a row.
+        p_logprobs, q_logprobs: natural logarithm; vLLM's -9999 for -inf counts as not given.
+    """
+    p, q = np.float64(p_logprobs), np.float64(q_logprobs)
+    usable = (p_ids >= 0)[:, :, None] & (q_ids >= 0)[:, None, :]
+    usable &= (p > _MINUS_INFINITY)[:, :, None] & (q > _MINUS_INFINITY)[:, None, :]
+    common = usable & (p_ids[:, :, None] == q_ids[:, None, :])
+    of_p = common.any(axis=2)
+    matched = np.take_along_axis(q, common.argmax(axis=2), axis=1)
+    masses = np.where(of_p, np.exp(p), 0.0)
+    listed = np.where(of_p, masses * (p - np.where(of_p, matched, 0.0)), 0.0).sum(axis=1)
+    p_rest = np.clip(1 - masses.sum(axis=1), 0.0, 1.0)
+    q_rest = np.clip(1 - np.where(of_p, np.exp(matched), 0.0).sum(axis=1), _LEAST_REST, 1.0)
+    rest = np.where(p_rest > _LEAST_REST, p_rest * np.log(np.maximum(p_rest, _LEAST_REST) / q_rest), 0.0)
+    return np.maximum(listed + rest, 0.0)
+
+
+def shared_positions(ours: list[int], theirs: list[int]) -> int:
+    """Positions predicted from the same prefix: up to the first differing token, that one included."""
+    for position, (a, b) in enumerate(zip(ours, theirs, strict=False)):
+        if a != b:
+            return position + 1
+    return min(len(ours), len(theirs))
+
+
+def _positions(
+    our_tokens: list[int],
+    our_ids: NDArray[np.int32],
+    our_logprobs: NDArray[np.float32],
+    their_tokens: list[int],
+    their_ids: NDArray[np.int32],
+    their_logprobs: NDArray[np.float32],
+) -> pd.DataFrame:
+    count = min(shared_positions(our_tokens, their_tokens), len(our_ids), len(their_ids))
+    if not our_ids.shape[1] or not their_ids.shape[1]:
+        count = 0
+    tokens = np.asarray(our_tokens[:count], dtype=np.int64)
+    ours, our_p = our_ids[:count], our_logprobs[:count]
+    theirs, their_p = their_ids[:count], their_logprobs[:count]
+    known = (ours[:, :1] >= 0).all(axis=1) & (theirs[:, :1] >= 0).all(axis=1)
+    part = pd.DataFrame(
+        {
+            "position": np.arange(count),
+            "kl": kl_lower_bound(ours, our_p, theirs, their_p),
+            "same_top1": ours[:, 0] == theirs[:, 0] if count else np.zeros(0, dtype=bool),
+            "baseline_p": _probability(tokens, ours, our_p),
+            "candidate_p": _probability(tokens, theirs, their_p),
+        }
+    )
+    return part[known]
+
+
+def _probability(
+    tokens: NDArray[np.int64], ids: NDArray[np.int32], logprobs: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """Probability of each token [n]; of one not in the list, the least listed one: it is at most that."""
+    p = np.where((ids >= 0) & (logprobs > _MINUS_INFINITY), np.exp(np.float64(logprobs)), np.inf)
+    match = (ids == tokens[:, None]) & np.isfinite(p)
+    listed = np.where(match, p, 0.0).sum(axis=1)
+    return np.where(match.any(axis=1), listed, np.min(p, axis=1, initial=1.0))

@@ -1,0 +1,83 @@
+"""The samples whose correctness differs, with all a reviewer needs to see why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pandas as pd
+
+from kveval.judge.diff import pair_variant
+from kveval.judge.pairing import answered_by
+from kveval.judge.rundata import Run
+from kveval.records import VariantRun
+
+
+@dataclass(frozen=True, slots=True)
+class FlippedSample:
+    """
+    Attributes:
+        direction: down: the baseline was correct and the variant not.
+        expected: reference answers; empty where the right answer is that the text does not say.
+        absent: the right answer is that the text does not say.
+        excerpts: the context around each needle.
+        aa_flipped: whether the baseline's second run flipped too: then the change may be noise; None when the A/A run
+            did not cover the sample.
+        twin_outcome: of the variant's emulated twin; None without one.
+    """
+
+    sample_id: str
+    variant: str
+    task: str
+    family: str
+    context_length: int
+    depth_percent: float | None
+    direction: Literal["down", "up"]
+    question: str | None
+    expected: tuple[str, ...]
+    absent: bool
+    excerpts: tuple[str, ...]
+    baseline_output: str
+    candidate_output: str
+    baseline_outcome: str
+    candidate_outcome: str
+    baseline_score: float
+    candidate_score: float
+    aa_flipped: bool | None
+    aa_outcome: str | None
+    twin_outcome: str | None
+
+
+def flipped_samples(run: Run, variant: VariantRun) -> Iterator[FlippedSample]:
+    """Flips of `variant` against the baseline: losses first, then by task, length and sample."""
+    table = answered_by(pair_variant(run, variant), "baseline", "candidate")
+    flipped = table[table["baseline_correct"] != table["candidate_correct"]]
+    flipped = flipped.sort_values(["candidate_correct", "task", "context_length"], kind="stable")
+    ours, theirs = run.records[run.manifest.baseline], run.records[variant.name]
+    for sample_id, row in flipped.iterrows():
+        doc: dict[str, Any] = row["doc"]
+        covered = bool(row.get("aa_answered", False))
+        twin = row.get("twin_outcome")
+        yield FlippedSample(
+            sample_id=str(sample_id),
+            variant=variant.name,
+            task=row["task"],
+            family=row["family"],
+            context_length=int(row["context_length"]),
+            depth_percent=None if pd.isna(row["depth_percent"]) else float(row["depth_percent"]),
+            direction="down" if row["baseline_correct"] else "up",
+            question=doc.get("question"),
+            expected=tuple(str(answer) for answer in doc.get("answers", ())),
+            absent=bool(doc.get("absent", False)),
+            excerpts=tuple(str(excerpt) for excerpt in doc.get("excerpts", ())),
+            baseline_output=str(ours.at[sample_id, "output"]),
+            candidate_output=str(theirs.at[sample_id, "output"]),
+            baseline_outcome=row["baseline_outcome"],
+            candidate_outcome=row["candidate_outcome"],
+            baseline_score=float(row["baseline_score"]),
+            candidate_score=float(row["candidate_score"]),
+            aa_flipped=bool(row["aa_correct"] != row["baseline_correct"]) if covered else None,
+            aa_outcome=row["aa_outcome"] if covered else None,
+            twin_outcome=twin if isinstance(twin, str) else None,
+        )

@@ -1,0 +1,80 @@
+"""What makes a run the same run: its manifest when new, and the comparison that `--resume` must pass."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import kveval
+from kveval.engines.facts import Facts
+from kveval.errors import ResumeError
+from kveval.measure import provenance
+from kveval.measure.plan import Plan, hash_inputs
+from kveval.records import Manifest, VariantRun, ids_sha256
+
+
+def new_manifest(plan: Plan) -> Manifest:
+    config = plan.config
+    return Manifest(
+        kveval_version=kveval.__version__,
+        run_id=uuid.uuid4().hex,
+        created=provenance.now(),
+        config=config.model_dump(mode="json"),
+        inputs=hash_inputs(plan),
+        seeds={"haystacks": config.seed, "engine": 0},
+        sampling={"temperature": 0.0, "seed": 0, "prompt_style": plan.prompt_format.style},
+        samples=len(plan.samples),
+        samples_sha256=ids_sha256(sample.sample_id for sample in plan.samples),
+        aa_sample_ids=sorted(plan.aa_sample_ids),
+        baseline=config.baseline,
+        variants={
+            variant.name: VariantRun(
+                name=variant.name,
+                role=variant.role,
+                of=variant.of,
+                spec={
+                    "kv_cache_dtype": variant.kv_cache_dtype,
+                    "storage": variant.storage,
+                    "emulate": variant.emulate.model_dump(mode="json") if variant.emulate else None,
+                    "engine_args": plan.config.engine.args | variant.config.engine_args,
+                    "model": str(plan.models[variant.name].path),
+                },
+            )
+            for variant in plan.variants
+        },
+        versions=provenance.versions(plan.installation.distribution, plan.installation.version),
+        machine=provenance.machine(plan.installation.device_name),
+        git=provenance.git_state(Path.cwd()),
+        command=provenance.command(),
+    )
+
+
+# What may change between a run and its resumption without changing any answer.
+_MAY_CHANGE = ("out", "judge", "requests", "accept_findings")
+
+
+def check_same_run(old: Manifest, new: Manifest) -> None:
+    """Raises ResumeError naming the first thing that differs."""
+    for key in old.config.keys() | new.config.keys():
+        if key not in _MAY_CHANGE and old.config.get(key) != new.config.get(key):
+            raise ResumeError(
+                f"--resume: {key} was {old.config.get(key)!r} in this run and is {new.config.get(key)!r} now; "
+                "allowed: the same, or a new --out"
+            )
+    for name in sorted(old.inputs.keys() | new.inputs.keys()):
+        if old.inputs.get(name) != new.inputs.get(name):
+            raise ResumeError(
+                f"--resume: {name} is not the one this run was made with; allowed: the same, or a new --out"
+            )
+    if old.samples_sha256 != new.samples_sha256:
+        raise ResumeError("--resume: this kveval builds other samples than the run has; allowed: a new --out")
+
+
+def check_same_engine(variant: str, before: Facts, now: Facts) -> None:
+    old, new = before.identity(), now.identity()
+    for key, value in old.items():
+        if value != new[key]:
+            raise ResumeError(
+                f"--resume: {key} of {variant} was {value!r} in this run and is {new[key]!r} now; "
+                "allowed: the same engine, or a new --out"
+            )

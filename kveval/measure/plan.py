@@ -1,0 +1,236 @@
+"""From configuration to cells, samples and launches; checks everything that needs no running engine."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kveval.config import SweepConfig, TaskConfig
+from kveval.engines.capabilities import ResolvedVariant, resolve, twin
+from kveval.engines.installation import Installation
+from kveval.errors import ConfigError, PlanError
+from kveval.measure.model import Model, hash_model, read_model
+from kveval.measure.schedule import group_by_haystack
+from kveval.tasks.haystack import build_samples
+from kveval.tasks.loader import load_tasks
+from kveval.tasks.prompt import PromptFormat
+from kveval.tasks.task import Cell, Sample, Task
+
+# Room above the longest prompt and its output for the smoke questions.
+_SLACK_TOKENS = 8
+
+# Assumed for the estimate only: useful arithmetic per second of one CPU core, and of a data-centre GPU.
+_CPU_CORE_FLOPS = 8e10
+_GPU_FLOPS = 2e14
+_LAUNCH_SECONDS = {"cpu": 45.0}
+_GPU_LAUNCH_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything decided before an engine starts.
+
+    Attributes:
+        variants: in launch order: baseline, its A/A run, candidates, twins.
+        samples: every sample of the run, the same for all variants.
+        aa_sample_ids: what the A/A run asks; whole haystacks.
+        max_model_len: longest prompt plus output, in tokens.
+        inputs: sha256 by input, compared on resume.
+    """
+
+    config: SweepConfig
+    installation: Installation
+    model: Model
+    models: dict[str, Model]
+    prompt_format: PromptFormat
+    tasks: dict[str, Task]
+    cells: list[Cell]
+    samples: list[Sample]
+    variants: list[ResolvedVariant]
+    aa_sample_ids: frozenset[str]
+    max_model_len: int
+    inputs: dict[str, str] = field(default_factory=dict)
+
+    def samples_of(self, variant: ResolvedVariant) -> list[Sample]:
+        if variant.role == "aa":
+            return [sample for sample in self.samples if sample.sample_id in self.aa_sample_ids]
+        return self.samples
+
+
+def make_plan(config: SweepConfig, installation: Installation) -> Plan:
+    """Raises UsageError: one line naming the key, the value and what is allowed."""
+    model = read_model(config.model)
+    variants = plan_variants(config, installation)
+    models = {
+        variant.name: read_model(variant.config.model, f"variants.{variant.name}.model")
+        if variant.config.model
+        else model
+        for variant in variants
+    }
+    tasks = load_tasks([task.name for task in config.tasks])
+    cells = [cell for task in config.tasks for cell in _cells(config, task, tasks[task.name])]
+    _check_window(config, model, tasks, cells)
+    prompt_format = PromptFormat.load(model.path, config.prompt_style, config.chat_template_kwargs)
+    _check_same_prompts(models, model, prompt_format, config)
+    samples = [sample for cell in cells for sample in build_samples(tasks[cell.task], cell, prompt_format)]
+    longest = max(len(sample.prompt) + sample.max_output_tokens for sample in samples)
+    return Plan(
+        config=config,
+        installation=installation,
+        model=model,
+        models=models,
+        prompt_format=prompt_format,
+        tasks=tasks,
+        cells=cells,
+        samples=samples,
+        variants=variants,
+        aa_sample_ids=frozenset(_aa_share(samples, config.aa_share)),
+        max_model_len=longest + _SLACK_TOKENS,
+    )
+
+
+def plan_variants(config: SweepConfig, installation: Installation) -> list[ResolvedVariant]:
+    device = installation.device
+    baseline = resolve(config.variant(config.baseline), device, "baseline")
+    candidates = [resolve(v, device, "candidate") for v in config.variants if v.name != config.baseline]
+    twins = [twin(candidate, baseline) for candidate in candidates if candidate.config.control]
+    again = []
+    if config.aa_share > 0:
+        aa_name = f"{baseline.name}-aa"
+        again = [ResolvedVariant(aa_name, baseline.config, baseline.kv_cache_dtype, None, "aa", of=baseline.name)]
+    planned = [baseline, *again, *candidates, *twins]
+    names = [variant.name for variant in planned]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise ConfigError(f"variants: the name {twice!r} is taken by a control run; allowed: another name")
+    if any(variant.emulate for variant in planned) and not installation.has_emulation:
+        emulated = next(variant.name for variant in planned if variant.emulate)
+        raise PlanError(
+            f"variants.{emulated}: emulation needs kveval's plugin in the engine's environment; "
+            "install kveval there (`pip install --no-deps kveval`)"
+        )
+    return planned
+
+
+def _cells(config: SweepConfig, wanted: TaskConfig, task: Task) -> Iterator[Cell]:
+    samples = wanted.samples or config.samples
+    for context_length in wanted.context_lengths or config.context_lengths:
+        yield Cell(
+            task=task.name,
+            context_length=context_length,
+            samples=samples,
+            questions_per_haystack=min(wanted.questions_per_haystack or config.questions_per_haystack, samples),
+            seed=config.seed,
+            haystack_style=wanted.haystack or config.haystack,
+        )
+
+
+def _check_window(config: SweepConfig, model: Model, tasks: dict[str, Task], cells: list[Cell]) -> None:
+    flag = config.engine.args.get("max-model-len", config.engine.args.get("max_model_len"))
+    window = int(flag) if isinstance(flag, int | str) and str(flag).isdigit() else model.window
+    if window is None:
+        return
+    for cell in cells:
+        budget = tasks[cell.task].max_output_tokens
+        if cell.context_length + budget + _SLACK_TOKENS > window:
+            raise PlanError(
+                f"context_lengths: {cell.context_length} with {budget} output tokens of {cell.task} does not fit "
+                f"the model's window of {window}; allowed: up to {window - budget - _SLACK_TOKENS}"
+            )
+
+
+def _check_same_prompts(
+    models: dict[str, Model], model: Model, prompt_format: PromptFormat, config: SweepConfig
+) -> None:
+    for name, other in models.items():
+        if other.path == model.path:
+            continue
+        theirs = PromptFormat.load(other.path, config.prompt_style, config.chat_template_kwargs)
+        if theirs.tokenizer_sha256 != prompt_format.tokenizer_sha256:
+            raise PlanError(f"variants.{name}.model: its tokenizer differs from the baseline's; allowed: the same one")
+        if theirs.chat_template_sha256 != prompt_format.chat_template_sha256:
+            raise PlanError(
+                f"variants.{name}.model: its chat template differs from the baseline's; allowed: the same one"
+            )
+
+
+def _aa_share(samples: list[Sample], share: float) -> Iterator[str]:
+    """Whole haystacks, so that the A/A run shares prefill as the baseline does; the same ones on every machine."""
+    groups = sorted(group_by_haystack(samples), key=lambda group: group.haystack_id)
+    for group in groups[: max(1, round(share * len(groups)))] if share > 0 else []:
+        for sample in group.samples:
+            yield sample.sample_id
+
+
+def hash_inputs(plan: Plan) -> dict[str, str]:
+    """sha256 of everything outside the configuration that decides prompts, answers or scores."""
+    inputs: dict[str, str] = {}
+    for path in sorted({model.path for model in plan.models.values()}):
+        users = [name for name, model in plan.models.items() if model.path == path]
+        label = "model" if path == plan.model.path else f"model of {users[0]}"
+        inputs |= {f"{label}/{name}": digest for name, digest in hash_model(read_model(path)).items()}
+    inputs["tokenizer"] = plan.prompt_format.tokenizer_sha256
+    if plan.prompt_format.chat_template_sha256:
+        inputs["chat template"] = plan.prompt_format.chat_template_sha256
+    for name, task in sorted(plan.tasks.items()):
+        inputs[f"task/{name}"] = hashlib.sha256(repr((task.version, task.metadata)).encode()).hexdigest()
+    return inputs
+
+
+def describe(plan: Plan) -> dict[str, Any]:
+    """The plan as data: what ``kveval sweep --dry-run`` prints."""
+    groups = group_by_haystack(plan.samples)
+    unshared = sum(len(sample.prompt) for sample in plan.samples)
+    shared = sum(group.shared_tokens + sum(len(s.prompt.tail) for s in group.samples) for group in groups)
+    output = sum(sample.max_output_tokens for sample in plan.samples)
+    share = len(plan.aa_sample_ids) / len(plan.samples)
+    passes = sum(share if variant.role == "aa" else 1.0 for variant in plan.variants)
+    return {
+        "model": str(plan.model.path),
+        "device": plan.installation.device.kind,
+        "engine": f"{plan.installation.distribution or 'configured command'} {plan.installation.version or ''}".strip(),
+        "prompt_style": plan.prompt_format.style,
+        "variants": [
+            {
+                "name": v.name, "role": v.role, "kv_cache_dtype": v.kv_cache_dtype, "storage": v.storage,
+                "emulates": None if v.emulate is None else f"{v.emulate.format} {v.emulate.granularity}",
+                "samples": len(plan.samples_of(v)),
+            }
+            for v in plan.variants
+        ],
+        "cells": [
+            {
+                "task": cell.task, "context_length": cell.context_length, "samples": cell.samples,
+                "haystacks": -(-cell.samples // cell.questions_per_haystack), "haystack": cell.haystack_style,
+            }
+            for cell in plan.cells
+        ],
+        "samples": len(plan.samples),
+        "haystacks": len(groups),
+        "prompt_tokens": unshared,
+        "prefill_tokens_without_sharing": unshared,
+        "prefill_tokens_with_sharing": shared,
+        "output_tokens_at_most": output,
+        "engine_launches": len(plan.variants),
+        "requests": round(passes * len(plan.samples)),
+        "max_model_len": plan.max_model_len,
+        "estimate": _estimate(plan, shared, output, passes),
+    }  # fmt: skip
+
+
+def _estimate(plan: Plan, prefill_tokens: int, output_tokens: int, passes: float) -> dict[str, Any]:
+    """Seconds from 2 x parameters operations a token (Kaplan et al., arXiv 2001.08361, section 2.1)."""
+    import os
+
+    kind = plan.installation.device.kind
+    flops = _CPU_CORE_FLOPS * (os.cpu_count() or 1) if kind == "cpu" else _GPU_FLOPS
+    launches = _LAUNCH_SECONDS.get(kind or "", _GPU_LAUNCH_SECONDS) * len(plan.variants)
+    asking = passes * (prefill_tokens + output_tokens) * 2 * plan.model.parameters / flops
+    return {
+        "seconds": round(launches + asking),
+        "launch_seconds": round(launches),
+        "asking_seconds": round(asking),
+        "assumes": f"{flops:.0e} operations per second; measured speed replaces this once the run is going",
+    }

@@ -1,0 +1,125 @@
+"""Which sample is asked when: a haystack is primed with its first question, then its others follow from cache."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import groupby
+
+from kveval.tasks.task import Sample
+
+# Room for what the budget cannot see, such as blocks of finished requests not yet freed.
+_HEADROOM = 0.9
+# Haystacks being prefilled at once: enough to keep the engine busy, few enough that first tokens do not queue.
+_PRIMING = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Samples of one haystack, in the order they are asked; the first primes the prefix cache."""
+
+    haystack_id: str
+    samples: tuple[Sample, ...]
+
+    @property
+    def shared_tokens(self) -> int:
+        return len(self.samples[0].prompt.shared)
+
+
+def group_by_haystack(samples: Iterable[Sample]) -> list[Group]:
+    """Haystacks in the order of `samples`, short contexts first: early records cost little."""
+    ordered = sorted(samples, key=lambda sample: sample.context_length)
+    first_seen: dict[str, int] = {}
+    for position, sample in enumerate(ordered):
+        first_seen.setdefault(sample.haystack_id, position)
+    ordered.sort(key=lambda sample: first_seen[sample.haystack_id])
+    return [Group(key, tuple(members)) for key, members in groupby(ordered, key=lambda s: s.haystack_id)]
+
+
+class TokenBudget:
+    """Tokens in flight, kept below what the KV cache holds, so that nothing is preempted.
+
+    Args:
+        capacity_tokens: as the server reported it; None = unlimited.
+    """
+
+    def __init__(self, capacity_tokens: int | None) -> None:
+        self._limit = int(capacity_tokens * _HEADROOM) if capacity_tokens else None
+        self._used = 0
+        self._freed = asyncio.Condition()
+
+    @property
+    def in_flight(self) -> int:
+        return self._used
+
+    @asynccontextmanager
+    async def hold(self, tokens: int) -> AsyncIterator[None]:
+        """Waits until `tokens` fit. More than the whole budget waits until nothing else is in flight."""
+        if self._limit is None:
+            yield
+            return
+        wanted = min(tokens, self._limit)
+        async with self._freed:
+            await self._freed.wait_for(lambda: self._used + wanted <= (self._limit or 0))
+            self._used += wanted
+        try:
+            yield
+        finally:
+            async with self._freed:
+                self._used -= wanted
+                self._freed.notify_all()
+
+
+async def ask_all(
+    groups: Iterable[Group],
+    ask: Callable[[Sample], Awaitable[None]],
+    *,
+    capacity_tokens: int | None,
+    max_in_flight: int,
+    block_size: int = 16,
+) -> None:
+    """Asks every sample once. An exception of `ask` cancels the rest and is raised as it is.
+
+    Args:
+        block_size: tokens per cache block; every request rounds its own part up to whole blocks.
+    """
+    budget = TokenBudget(capacity_tokens)
+    slots = asyncio.Semaphore(max_in_flight)
+    priming = asyncio.Semaphore(_PRIMING)
+
+    async def one(sample: Sample) -> None:
+        async with slots:
+            await ask(sample)
+
+    def own_tokens(sample: Sample) -> int:
+        return len(sample.prompt.tail) + sample.max_output_tokens + 2 * block_size
+
+    async def one_group(group: Group) -> None:
+        # The whole haystack's need is held at once: a group waiting for its second half could wait forever.
+        concurrent = sorted((own_tokens(sample) for sample in group.samples), reverse=True)[:max_in_flight]
+        async with budget.hold(group.shared_tokens + sum(concurrent)):
+            async with priming:
+                await one(group.samples[0])
+            async with asyncio.TaskGroup() as others:
+                for sample in group.samples[1:]:
+                    others.create_task(one(sample))
+
+    pending = iter(groups)
+
+    async def worker() -> None:
+        for group in pending:
+            await one_group(group)
+
+    try:
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(max_in_flight):
+                workers.create_task(worker())
+    except BaseExceptionGroup as failures:
+        raise _first_leaf(failures) from None
+
+
+def _first_leaf(group: BaseExceptionGroup) -> BaseException:
+    first = group.exceptions[0]
+    return _first_leaf(first) if isinstance(first, BaseExceptionGroup) else first

@@ -1,0 +1,302 @@
+"""The only orchestrator: one launch per variant, the same samples for all, everything written down as it comes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kveval.engines.base import Engine
+from kveval.engines.capabilities import ResolvedVariant
+from kveval.engines.facts import Facts, counters, judge_facts
+from kveval.engines.vllm import VLLMEngine
+from kveval.errors import EngineError, FactsError, RunDirectoryError
+from kveval.measure import provenance
+from kveval.measure.asking import record_of, request_of, sample_row
+from kveval.measure.client import Client
+from kveval.measure.identity import check_same_engine, check_same_run, new_manifest
+from kveval.measure.plan import Plan
+from kveval.measure.progress import Reporter
+from kveval.measure.schedule import ask_all, group_by_haystack
+from kveval.measure.smoke import smoke
+from kveval.records import Manifest
+from kveval.runs import RunDirectory
+from kveval.tasks.task import Sample
+
+EngineFactory = Callable[[Plan, ResolvedVariant, Path], Engine]
+
+# Failures of the server in a row after which it counts as broken, though its process may live on.
+_FAILURES_IN_A_ROW = 5
+_LAUNCHES = 2
+
+
+class _ServerBrokenError(Exception):
+    """The server died, or fails every request."""
+
+
+def launch_vllm(plan: Plan, variant: ResolvedVariant, log_path: Path) -> Engine:
+    return VLLMEngine(
+        variant,
+        config=plan.config.engine,
+        installation=plan.installation,
+        model=plan.models[variant.name].path,
+        max_model_len=plan.max_model_len,
+        logprobs=plan.config.requests.logprobs,
+        log_path=log_path,
+    )
+
+
+async def sweep(
+    plan: Plan,
+    out: Path,
+    *,
+    resume: bool,
+    reporter: Reporter,
+    retry_errors: bool = False,
+    engine_factory: EngineFactory = launch_vllm,
+) -> Manifest:
+    """Runs `plan` into the run directory `out`.
+
+    Args:
+        retry_errors: on resume, ask again what ended as ``engine_error``.
+
+    Returns:
+        The final manifest. Its status is ``complete`` only if every variant answered every sample.
+
+    Raises:
+        RunDirectoryError: `out` holds another run, or another sweep writes there.
+        ResumeError: `out` was made with other inputs.
+        FactsError: the baseline does something other than it was asked to.
+        EngineError: the baseline could not be started.
+    """
+    run = RunDirectory(out)
+    if run.exists() and not resume:
+        raise RunDirectoryError(
+            f"--out {out}: holds a run already; allowed: an empty or new folder, or --resume to go on with it"
+        )
+    with run.locked():
+        manifest = _open(run, plan, resume=resume)
+        return await _Sweep(plan, run, manifest, reporter, retry_errors, engine_factory).run()
+
+
+def _open(run: RunDirectory, plan: Plan, *, resume: bool) -> Manifest:
+    fresh = new_manifest(plan)
+    if resume and run.exists():
+        manifest = run.read_manifest()
+        check_same_run(manifest, fresh)
+        variants = {name: manifest.variants.get(name, new) for name, new in fresh.variants.items()}
+        manifest = manifest.model_copy(update={"status": "running", "finished": None, "variants": variants})
+    else:
+        manifest = fresh
+    run.write_samples(sample_row(sample) for sample in plan.samples)
+    run.write_manifest(manifest)
+    return manifest
+
+
+class _Sweep:
+    def __init__(
+        self,
+        plan: Plan,
+        run: RunDirectory,
+        manifest: Manifest,
+        reporter: Reporter,
+        retry_errors: bool,
+        engine_factory: EngineFactory,
+    ) -> None:
+        self._plan = plan
+        self._run = run
+        self._manifest = manifest
+        self._reporter = reporter
+        self._retry_errors = retry_errors
+        self._engine_factory = engine_factory
+        self._tokens = _prefill_shares(plan.samples)
+
+    async def run(self) -> Manifest:
+        missing = {variant.name: self._missing(variant) for variant in self._plan.variants}
+        total = sum(self._weight(self._plan.samples_of(variant)) for variant in self._plan.variants)
+        self._reporter.begin(total, total - sum(self._weight(samples) for samples in missing.values()))
+        try:
+            for variant in self._plan.variants:
+                samples = missing[variant.name]
+                self._reporter.variant(
+                    variant.name,
+                    len(self._plan.samples_of(variant)),
+                    len(self._plan.samples_of(variant)) - len(samples),
+                )
+                if samples:
+                    await self._measure(variant, samples)
+                elif self._manifest.variants[variant.name].status != "complete":
+                    self._update(variant, status="complete", reason=None)
+        finally:
+            self._finish()
+        return self._manifest
+
+    def _finish(self) -> None:
+        complete = all(variant.status == "complete" for variant in self._manifest.variants.values())
+        self._manifest = self._manifest.model_copy(
+            update={"status": "complete" if complete else "incomplete", "finished": provenance.now()}
+        )
+        self._run.write_manifest(self._manifest)
+        self._run.write_parquet(self._manifest.variants)
+
+    def _missing(self, variant: ResolvedVariant) -> list[Sample]:
+        answered = {
+            record.sample_id
+            for record in self._run.records(variant.name)
+            if not (self._retry_errors and record.outcome == "engine_error")
+        }
+        return [sample for sample in self._plan.samples_of(variant) if sample.sample_id not in answered]
+
+    def _weight(self, samples: list[Sample]) -> int:
+        return sum(self._tokens[sample.sample_id] for sample in samples)
+
+    def _update(self, variant: ResolvedVariant, **changes: Any) -> None:
+        current = self._manifest.variants[variant.name].model_copy(update=changes)
+        self._manifest = self._manifest.model_copy(
+            update={"variants": {**self._manifest.variants, variant.name: current}}
+        )
+        self._run.write_manifest(self._manifest)
+
+    async def _measure(self, variant: ResolvedVariant, samples: list[Sample]) -> None:
+        """Asks `samples`, over a second launch if the first dies. Ends as complete, stopped, refused or failed."""
+        reason = ""
+        for launch in range(_LAUNCHES):
+            if launch:
+                self._reporter.note(f"{variant.name}: {reason}; starting it once more")
+                samples = self._missing_now(variant, samples)
+            try:
+                await self._measure_once(variant, samples)
+            except _ServerBrokenError as error:
+                reason = str(error)
+                continue
+            except FactsError as error:
+                self._update(variant, status="refused", reason=str(error))
+                self._reporter.note(f"{variant.name}: not measured: {error}")
+                if variant.role == "baseline":
+                    raise
+                return
+            except EngineError as error:
+                self._update(variant, status="failed", reason=str(error))
+                self._reporter.note(f"{variant.name}: not measured: {error}")
+                if variant.role == "baseline":
+                    raise
+                return
+            self._update(variant, status="complete", reason=None)
+            return
+        self._update(variant, status="stopped", reason=reason)
+        self._reporter.note(f"{variant.name}: stopped with what it has: {reason}")
+
+    def _missing_now(self, variant: ResolvedVariant, samples: list[Sample]) -> list[Sample]:
+        answered = {record.sample_id for record in self._run.records(variant.name)}
+        return [sample for sample in samples if sample.sample_id not in answered]
+
+    async def _measure_once(self, variant: ResolvedVariant, samples: list[Sample]) -> None:
+        self._update(
+            variant, status="running", reason=None, launches=self._manifest.variants[variant.name].launches + 1
+        )
+        self._reporter.status("starting the engine")
+        engine = self._engine_factory(self._plan, variant, self._run.engine_log_path(variant.name))
+        try:
+            await engine.start(self._reporter.status)
+            async with Client(
+                engine.base_url, engine.model_name, self._plan.config.requests, engine.exit_message
+            ) as client:
+                self._reporter.status("asking smoke questions")
+                facts = await self._establish(variant, engine, client)
+                self._reporter.status("asking")
+                await self._ask(variant, engine, client, facts, samples)
+        finally:
+            self._reporter.status("stopping the engine")
+            await engine.stop()
+
+    async def _establish(self, variant: ResolvedVariant, engine: Engine, client: Client) -> Facts:
+        """Facts and smoke questions, stored before the first sample.
+
+        Raises:
+            FactsError: a finding of level error that the configuration does not accept.
+            ResumeError: the engine is not the one the run was begun with.
+        """
+        before = self._manifest.variants[variant.name].facts
+        baseline_run = self._manifest.variants[self._manifest.baseline]
+        is_baseline = variant.role == "baseline"
+        smoke_result, findings = await smoke(
+            client,
+            self._plan.samples,
+            await engine.facts(),
+            None if is_baseline else baseline_run.smoke.get("perplexity"),
+        )
+        facts = await engine.facts()
+        baseline = None if is_baseline or baseline_run.facts is None else Facts.model_validate(baseline_run.facts)
+        if baseline and baseline.kv_capacity_tokens and facts.kv_capacity_tokens:
+            ratio = round(facts.kv_capacity_tokens / baseline.kv_capacity_tokens, 4)
+            facts = facts.model_copy(update={"kv_capacity_ratio": ratio})
+        findings = judge_facts(facts, variant, baseline) + findings
+        if before is not None:
+            check_same_engine(variant.name, Facts.model_validate(before), facts)
+        self._update(variant, facts=facts.model_dump(mode="json"), smoke=smoke_result, findings=findings)
+        refused = [
+            finding
+            for finding in findings
+            if finding.level == "error" and finding.code not in self._plan.config.accept_findings
+        ]
+        if refused:
+            raise FactsError(
+                f"{refused[0].message} ({refused[0].code}; to measure it all the same: "
+                f"--accept-finding {refused[0].code})"
+            )
+        return facts
+
+    async def _ask(
+        self, variant: ResolvedVariant, engine: Engine, client: Client, facts: Facts, samples: list[Sample]
+    ) -> None:
+        failures = 0
+
+        async def ask(sample: Sample) -> None:
+            nonlocal failures
+            answer = await client.ask(request_of(sample))
+            record = record_of(sample, self._plan.tasks[sample.task], variant.name, answer)
+            self._run.append(record)
+            self._reporter.answered(record, self._tokens[sample.sample_id])
+            failures = failures + 1 if answer.is_server_failure else 0
+            gone = engine.exit_message()
+            if gone:
+                raise _ServerBrokenError(gone)
+            if failures >= _FAILURES_IN_A_ROW or (answer.error_kind == "timeout" and not await client.is_healthy()):
+                raise _ServerBrokenError(f"{failures} requests in a row failed, the last with {answer.error_message}")
+
+        before = counters(await client.metrics_text())
+        started = time.monotonic()
+        try:
+            await ask_all(
+                group_by_haystack(samples),
+                ask,
+                capacity_tokens=facts.kv_capacity_tokens,
+                max_in_flight=min(self._plan.config.requests.max_in_flight, facts.max_num_seqs or 1 << 30),
+                block_size=facts.block_size or 16,
+            )
+        finally:
+            seconds = time.monotonic() - started
+            self._count(variant, before, counters(await client.metrics_text()), seconds)
+
+    def _count(
+        self, variant: ResolvedVariant, before: dict[str, float], after: dict[str, float], seconds: float
+    ) -> None:
+        """Adds what the engine counted since `before` to what earlier launches of this variant counted."""
+        current = self._manifest.variants[variant.name]
+        added = {name: value - before.get(name, 0.0) for name, value in after.items()}
+        totals = {
+            name: current.counters.get(name, 0.0) + added.get(name, 0.0)
+            for name in current.counters.keys() | added.keys()
+        }
+        self._update(variant, counters=totals, asking_seconds=round(current.asking_seconds + seconds, 3))
+
+
+def _prefill_shares(samples: list[Sample]) -> dict[str, int]:
+    """Prompt tokens each sample costs: its haystack's shared part once, with the sample that primes it."""
+    shares: dict[str, int] = {}
+    for group in group_by_haystack(samples):
+        for position, sample in enumerate(group.samples):
+            own = len(sample.prompt.tail) + sample.max_output_tokens
+            shares[sample.sample_id] = own + (group.shared_tokens if position == 0 else 0)
+    return shares

@@ -1,0 +1,76 @@
+"""What lm-eval calls to get a task's documents; plain lm-eval runs kveval's tasks through it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from kveval.errors import ConfigError
+from kveval.tasks.haystack import Builder, build_samples, frame_texts
+from kveval.tasks.prompt import PromptFormat
+from kveval.tasks.task import Cell
+
+PREVIEW = "kveval_preview"
+"""Metadata key kveval's own loader sets: one document without context is enough to load a task."""
+
+DEFAULT_CONTEXT_LENGTH = 4096
+DEFAULT_SAMPLES = 100
+
+
+class BuilderClass(Protocol):
+    def from_metadata(self, metadata: Mapping[str, Any]) -> Builder: ...
+
+
+class HaystackDataset:
+    """A builder as lm-eval's ``custom_dataset``.
+
+    Called with a task's metadata it returns ``{"test": datasets.Dataset}``. Metadata a caller may set, all optional:
+    ``tokenizer`` or ``pretrained`` (a model directory; without one, the stand-in tokenizer), ``context_length`` or
+    ``context_lengths`` (a list), ``samples`` per length, ``questions_per_haystack``, ``seed``, ``haystack`` (style).
+    """
+
+    def __init__(self, builder_class: BuilderClass) -> None:
+        self._builder_class = builder_class
+
+    def builder(self, metadata: Mapping[str, Any]) -> Builder:
+        """The task's builder, its parameters taken from the YAML's metadata."""
+        return self._builder_class.from_metadata(metadata)
+
+    def __call__(self, **metadata: Any) -> dict[str, Any]:
+        import datasets
+
+        rows = self._preview(metadata) if metadata.get(PREVIEW) else self._rows(metadata)
+        return {"test": datasets.Dataset.from_list(rows)}
+
+    def _preview(self, metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
+        question = self.builder(metadata).haystack(range(1), 0.0, random.Random(0)).questions[0]  # noqa: S311
+        return [{**question.fields, "context": "", "answers": list(question.answers)}]
+
+    def _rows(self, metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
+        from kveval.tasks.loader import task_from_yaml
+
+        origin = Path(str(metadata.get("config_source")))
+        if not origin.is_file():
+            raise ConfigError(f"a kveval task is sized by its YAML file, and metadata names none ({origin})")
+        task = task_from_yaml(origin, metadata)
+        model = metadata.get("tokenizer") or metadata.get("pretrained")
+        format_ = PromptFormat.load(Path(model), "completion") if model else PromptFormat.stand_in()
+        lengths = metadata.get("context_lengths") or [metadata.get("context_length", DEFAULT_CONTEXT_LENGTH)]
+        rows = []
+        for length in lengths:
+            cell = Cell(
+                task=task.name,
+                context_length=int(length),
+                samples=int(metadata.get("samples", DEFAULT_SAMPLES)),
+                questions_per_haystack=int(metadata.get("questions_per_haystack", 10)),
+                seed=int(metadata.get("seed", 0)),
+                haystack_style=metadata.get("haystack", "generated"),
+            )
+            for sample in build_samples(task, cell, format_):
+                text = format_.decode(sample.prompt.token_ids()[len(format_.prefix_ids) :])
+                head, foot = frame_texts(task, format_, sample.doc)
+                context = text[len(head) : len(text) - len(foot)]
+                rows.append({**sample.doc, "context": context, "context_length": cell.context_length})
+        return rows

@@ -1,0 +1,183 @@
+"""lm-evaluation-harness task YAML to `Task`."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kveval.errors import ConfigError, KvevalError, nearest
+from kveval.resources import tasks_directory
+from kveval.tasks.dataset import PREVIEW, HaystackDataset
+from kveval.tasks.task import Task
+
+PREFIX = "kveval_"
+"""Task names begin with it in YAML, where they live beside lm-eval's own; kveval's users may leave it out."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskInfo:
+    """A task as it is listed, without loading it.
+
+    Attributes:
+        family: name of the folder its YAML is in.
+        path: its YAML file.
+    """
+
+    name: str
+    family: str
+    version: str
+    description: str
+    path: Path
+
+
+def list_tasks(include_path: Path | None = None) -> list[TaskInfo]:
+    """Shipped tasks and those of a user's folder, by family and name. Reads YAML only; does not import lm-eval.
+
+    Raises:
+        ConfigError: a file that is not a task, two tasks of one name, or no such folder.
+    """
+    found: dict[str, TaskInfo] = {}
+    for folder in (tasks_directory(), *([include_path] if include_path else [])):
+        if not folder.is_dir():
+            raise ConfigError(f"task folder {folder} does not exist")
+        for path in sorted(folder.glob("**/*.yaml")):
+            info = _info(path)
+            if info.name in found:
+                raise ConfigError(f"task {info.name!r} is declared by {found[info.name].path} and by {path}")
+            found[info.name] = info
+    return sorted(found.values(), key=lambda info: (info.family, info.name))
+
+
+def load_tasks(names: Sequence[str], include_path: Path | None = None) -> dict[str, Task]:
+    """Loads tasks through lm-eval's own loader, by the names they were asked by, in that order.
+
+    Raises:
+        ConfigError: an unknown name, or a task file lm-eval cannot load.
+    """
+    known = {info.name: info for info in list_tasks(include_path)}
+    for name in names:
+        if name.removeprefix(PREFIX) not in known:
+            raise ConfigError(f"unknown task {name!r}; {nearest(name.removeprefix(PREFIX), known)}")
+    return {name: _load(known[name.removeprefix(PREFIX)], {PREVIEW: True}) for name in names}
+
+
+def task_from_yaml(path: Path, metadata: Mapping[str, Any] | None = None) -> Task:
+    """Loads one task file.
+
+    Args:
+        metadata: overrides of the file's own metadata.
+    """
+    return _load(_info(path), {**(metadata or {}), PREVIEW: True})
+
+
+def _info(path: Path) -> TaskInfo:
+    declared = _read(path)
+    metadata = declared.get("metadata") or {}
+    if not isinstance(declared.get("task"), str):
+        raise ConfigError(f"task file {path} has no 'task' name")
+    if not isinstance(metadata, dict) or "version" not in metadata:
+        raise ConfigError(f"task file {path} has no metadata.version")
+    return TaskInfo(
+        name=declared["task"].removeprefix(PREFIX),
+        family=path.parent.name,
+        version=str(metadata["version"]),
+        description=str(metadata.get("description", "")),
+        path=path,
+    )
+
+
+class _Reader(yaml.SafeLoader):
+    """Reads ``!function`` as text, so that listing tasks imports none of their code."""
+
+
+_Reader.add_constructor("!function", lambda _, node: node.value)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        declared = yaml.load(path.read_text(encoding="utf-8"), Loader=_Reader)  # noqa: S506 (a SafeLoader)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"task file {path} cannot be read: {_one_line(error)}") from error
+    if not isinstance(declared, dict):
+        raise ConfigError(f"task file {path} is not a mapping of keys to values")
+    included = declared.pop("include", [])
+    merged: dict[str, Any] = {}
+    for name in included if isinstance(included, list) else [included]:
+        merged.update(_read(path.parent / name))
+    return {**merged, **declared}
+
+
+def _load(info: TaskInfo, metadata: dict[str, Any]) -> Task:
+    with _quiet():
+        from lm_eval.tasks import TaskManager
+
+        try:
+            manager = TaskManager(include_path=str(info.path.parent), include_defaults=False, metadata=metadata)
+            task = next(iter(manager.load([str(info.path)])["tasks"].values()))
+        except KvevalError:
+            raise
+        except Exception as error:  # lm-eval, jinja and a user's own code raise whatever they like
+            raise ConfigError(f"task file {info.path} cannot be loaded: {_one_line(error)}") from error
+    return _task(info, task)
+
+
+def _task(info: TaskInfo, task: Any) -> Task:
+    config = task.config
+    dataset = config.custom_dataset
+    if not isinstance(dataset, HaystackDataset):
+        raise ConfigError(f"task file {info.path}: custom_dataset is not a HaystackDataset; see tasks/README.md")
+    generation = config.generation_kwargs or {}
+    budget = generation.get("max_gen_toks")
+    if not isinstance(budget, int) or budget <= 0:
+        raise ConfigError(f"task file {info.path}: generation_kwargs.max_gen_toks={budget!r}; allowed: from 1")
+    until = generation.get("until") or []
+    return Task(
+        name=info.name,
+        family=info.family,
+        version=info.version,
+        description=info.description,
+        render=task.doc_to_text,
+        score=_scorer(info, task),
+        builder=dataset.builder(config.metadata),
+        max_output_tokens=budget,
+        stop=tuple([until] if isinstance(until, str) else until),
+        answer_prefix=lambda doc: task.doc_to_prefix(doc) or "",
+        metadata={key: value for key, value in config.metadata.items() if key not in (PREVIEW, "config_source")},
+    )
+
+
+def _scorer(info: TaskInfo, task: Any) -> Callable[[Mapping[str, Any], str], dict[str, float]]:
+    def score(doc: Mapping[str, Any], text: str) -> dict[str, float]:
+        metrics = {name: float(value) for name, value in task.process_results(doc, [text]).items()}
+        if "score" not in metrics:
+            raise ConfigError(f"task file {info.path}: process_results returns no 'score' among {sorted(metrics)}")
+        return metrics
+
+    return score
+
+
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """lm-eval and datasets warn about what kveval does on purpose."""
+    loggers = [logging.getLogger(name) for name in ("lm_eval", "datasets", "transformers")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
