@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,9 +20,9 @@ from pydantic import (
 )
 
 from kveval.errors import ConfigError, nearest
+from kveval.quant.formats import parse_format
+from kveval.quant.granularity import Granularity
 from kveval.resources import presets
-
-FORMATS = ("int8", "int4", "int2", "fp8_e4m3", "fp8_e5m2")
 
 # `--kv-cache-dtype` of vLLM 0.32 (vllm/config/cache.py).
 CACHE_DTYPES = (
@@ -31,13 +32,15 @@ CACHE_DTYPES = (
 )  # fmt: skip
 
 _EMULATED_ONLY = "bfloat16"
-SHORTHANDS: dict[str, dict[str, Any]] = {
+SHORTHANDS: dict[str, dict[str, Any]] = {dtype: {"kv_cache_dtype": dtype} for dtype in CACHE_DTYPES}
+SHORTHANDS |= {
     "bf16": {"kv_cache_dtype": "bfloat16"},
     "fp16": {"kv_cache_dtype": "float16"},
     "int8": {"kv_cache_dtype": "int8_per_token_head", "emulate_where_missing": True},
-    "int4": {"kv_cache_dtype": "int4_per_token_head", "emulate_where_missing": True},
+    # Symmetric int4 and int2 per token and head: vLLM's int4_per_token_head rotates K and V and is another format.
+    "int4": {"kv_cache_dtype": _EMULATED_ONLY, "emulate": {"format": "int4"}},
     "int2": {"kv_cache_dtype": _EMULATED_ONLY, "emulate": {"format": "int2"}},
-} | {dtype: {"kv_cache_dtype": dtype} for dtype in CACHE_DTYPES}
+}
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LENGTH = re.compile(r"(\d+)([kKmM]?)")
@@ -65,25 +68,39 @@ class EmulationConfig(_Model):
     """Round K and V to `format` before they are stored on the baseline's kernel.
 
     Attributes:
+        format: a name in `kveval.quant.formats.FORMATS`.
         granularity: how many values share one scale: per_tensor, per_head, per_token_head, per_channel, per_block_N.
-        layers: decoder layers that are rounded; None = all.
-        scale: a fixed scale instead of one computed from the values.
+        layers: decoder layers that are rounded, counted from 0; None = all.
+        scale: a fixed scale for ``per_tensor``. Without one, fp8 uses 1.0, and every other scale that spans tokens is
+            taken from the first tokens of the first request and kept, as a calibrated scale would be. A scale taken
+            from each write instead would change with prefill chunks and batches.
     """
 
-    format: Literal["int8", "int4", "int2", "fp8_e4m3", "fp8_e5m2"]
+    format: str
     granularity: str = "per_token_head"
-    layers: list[Annotated[int, Field(ge=0)]] | None = None
-    scale: Annotated[float, Field(gt=0)] | None = None
+    layers: Annotated[tuple[Annotated[int, Field(ge=0, strict=True)], ...], Field(min_length=1)] | None = None
+    scale: Annotated[float, Field(ge=1e-6, strict=True)] | None = None
+
+    @field_validator("format")
+    @classmethod
+    def _known_format(cls, name: str) -> str:
+        return parse_format(name).name
 
     @field_validator("granularity")
     @classmethod
-    def _known_granularity(cls, value: str) -> str:
-        if not re.fullmatch(r"per_tensor|per_head|per_token_head|per_channel|per_block_[1-9]\d*", value):
-            raise ValueError(
-                f"{value!r} is not a granularity; allowed: per_tensor, per_head, per_token_head, per_channel, "
-                "per_block_N (N values of a head share a scale)"
-            )
-        return value
+    def _known_granularity(cls, name: str) -> str:
+        return Granularity.parse(name).name
+
+    @field_validator("layers")
+    @classmethod
+    def _sorted_layers(cls, layers: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        return None if layers is None else tuple(sorted(set(layers)))
+
+    @model_validator(mode="after")
+    def _scale_only_per_tensor(self) -> EmulationConfig:
+        if self.scale is not None and self.granularity != "per_tensor":
+            raise ValueError(f"scale {self.scale} needs granularity 'per_tensor', not {self.granularity!r}")
+        return self
 
 
 class VariantConfig(_Model):
@@ -233,9 +250,9 @@ class SweepConfig(_Model):
         for kind, values in (
             ("variants", names),
             ("tasks", [task.name for task in self.tasks]),
-            ("context_lengths", self.context_lengths),
+            ("context_lengths", [str(length) for length in self.context_lengths]),
         ):
-            twice = sorted({value for value in values if values.count(value) > 1})
+            twice = [value for value, times in Counter(values).items() if times > 1]
             if twice:
                 raise ValueError(f"{kind}: {twice[0]} is listed twice; allowed: every one once")
         if self.baseline not in names:

@@ -19,6 +19,7 @@ Outcome = Literal["correct", "wrong", "abstained", "empty", "truncated", "invali
 OUTCOMES: tuple[Outcome, ...] = (
     "correct", "wrong", "abstained", "empty", "truncated", "invalid_format", "engine_error",
 )  # fmt: skip
+Role = Literal["baseline", "candidate", "twin", "aa"]
 VariantStatus = Literal["planned", "running", "complete", "stopped", "refused", "failed"]
 RunStatus = Literal["running", "complete", "incomplete"]
 
@@ -115,10 +116,11 @@ class VariantRun(_Stored):
     """
 
     name: str
-    role: Literal["baseline", "candidate", "twin", "aa"]
+    role: Role
     of: str | None = None
     spec: dict[str, Any]
-    status: VariantStatus = "planned"
+    status: Role = Literal["baseline", "candidate", "twin", "aa"]
+VariantStatus = "planned"
     reason: str | None = None
     facts: dict[str, Any] | None = None
     findings: list[Finding] = []

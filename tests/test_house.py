@@ -17,13 +17,13 @@ PACKAGE = Path(kveval.__file__).parent
 BASE = {"errors", "config", "records", "runs", "storage", "resources"}
 MAY_IMPORT = {
     "tasks": BASE,
-    "quant": BASE,
+    "quant": {"errors"},
     "engines": BASE | {"quant"},
     "measure": BASE | {"tasks", "quant", "engines", "demo_models"},
     "judge": BASE,
     "report": BASE | {"judge"},
     "demo_models": BASE | {"tasks"},
-    "config": {"errors", "resources"},
+    "config": {"errors", "resources", "quant"},
     "errors": set(),
     "records": {"errors"},
     "storage": {"errors"},

@@ -7,19 +7,20 @@ from pathlib import Path
 
 from kveval.config import EmulationConfig, VariantConfig
 from kveval.errors import PlanError
+from kveval.records import Role
 
 # vllm/v1/attention/backends/cpu_attn.py; the platform itself validates nothing and corrupts memory for others.
 CPU_NATIVE = ("auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2")
 _CPU_FP8 = ("fp8", "fp8_e4m3", "fp8_e5m2")
 
-# The format and granularity each cache dtype stores (vllm/config/cache.py); scale 1.0 where no checkpoint gives one.
+# What each cache dtype stores of a checkpoint without k/v scales (vllm/config/cache.py). vLLM's int4_per_token_head,
+# nvfp4 and turboquant rotate K and V or pack scales in ways that quant/ does not reproduce.
 STORED_AS = {
     "fp8": EmulationConfig(format="fp8_e4m3", granularity="per_tensor", scale=1.0),
     "fp8_e4m3": EmulationConfig(format="fp8_e4m3", granularity="per_tensor", scale=1.0),
     "fp8_e5m2": EmulationConfig(format="fp8_e5m2", granularity="per_tensor", scale=1.0),
     "fp8_per_token_head": EmulationConfig(format="fp8_e4m3", granularity="per_token_head"),
     "int8_per_token_head": EmulationConfig(format="int8", granularity="per_token_head"),
-    "int4_per_token_head": EmulationConfig(format="int4", granularity="per_token_head"),
 }
 
 
@@ -65,7 +66,7 @@ class ResolvedVariant:
     config: VariantConfig
     kv_cache_dtype: str
     emulate: EmulationConfig | None
-    role: str
+    role: Role
     of: str | None = None
 
     @property
@@ -77,7 +78,7 @@ class ResolvedVariant:
         return self.emulate is None and self.kv_cache_dtype not in ("auto", "bfloat16", "float16")
 
 
-def resolve(variant: VariantConfig, device: Device, role: str) -> ResolvedVariant:
+def resolve(variant: VariantConfig, device: Device, role: Role) -> ResolvedVariant:
     """Decides natively stored or emulated from the device.
 
     Raises:

@@ -12,71 +12,19 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import ValidationError
 
+from kveval.config import EmulationConfig
 from kveval.errors import ConfigError
-from kveval.quant.formats import parse_format
-from kveval.quant.granularity import Granularity
 
 ENVIRONMENT_VARIABLE = "KVEVAL_EMULATE"
 LOG_PREFIX = "kveval emulation: "
 EMULATED_BACKENDS = ("CPU_ATTN", "FLASH_ATTN", "TRITON_ATTN", "FLASHINFER")
 
 
-class EmulationSpec(BaseModel):
-    """What to round K and V to, and in which layers.
-
-    Attributes:
-        format: a name in :data:`kveval.quant.formats.FORMATS`.
-        granularity: see :class:`kveval.quant.granularity.Granularity`.
-        layers: layer indices counted from 0, None for all.
-        scale: a fixed scale for ``per_tensor``. Without one, fp8 uses 1.0, and every other scale that spans tokens is
-            taken from the first tokens of the first request and kept, as a calibrated scale would be. A scale taken
-            from each write instead would change with prefill chunks and batches.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    format: str
-    granularity: str
-    layers: Annotated[tuple[Annotated[int, Field(ge=0, strict=True)], ...], Field(min_length=1)] | None = None
-    scale: Annotated[float, Field(ge=1e-6, strict=True)] | None = None
-
-    @field_validator("format")
-    @classmethod
-    def _known_format(cls, name: str) -> str:
-        return parse_format(name).name
-
-    @field_validator("granularity")
-    @classmethod
-    def _known_granularity(cls, name: str) -> str:
-        return Granularity.parse(name).name
-
-    @field_validator("layers")
-    @classmethod
-    def _sorted_layers(cls, layers: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        return None if layers is None else tuple(sorted(set(layers)))
-
-    @model_validator(mode="after")
-    def _scale_only_per_tensor(self) -> EmulationSpec:
-        if self.scale is not None and self.granularity != "per_tensor":
-            raise ValueError(f"scale {self.scale} needs granularity 'per_tensor', not {self.granularity!r}")
-        return self
-
-    @classmethod
-    def twin_of(cls, kv_cache_dtype: str) -> EmulationSpec:
-        """The emulation with the numerics of vLLM's `kv_cache_dtype`, for a checkpoint without k/v scales.
-
-        Raises:
-            ValueError: there is none. vLLM's int4_per_token_head, nvfp4 and turboquant rotate K and V or pack scales in
-                ways that quant/ does not reproduce.
-        """
-        if kv_cache_dtype not in _TWINS:
-            raise ValueError(f"no emulated twin of {kv_cache_dtype!r}; there is one of: {', '.join(_TWINS)}")
-        cache_format, granularity = _TWINS[kv_cache_dtype]
-        return cls(format=cache_format, granularity=granularity)
+class EmulationSpec(EmulationConfig):
+    """What to round K and V to and in which layers, as it travels to the engine's processes."""
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> EmulationSpec | None:
@@ -115,15 +63,6 @@ class EmulationSpec(BaseModel):
 
     def _describe_layers(self) -> str:
         return "all layers" if self.layers is None else "layers " + " ".join(map(str, self.layers))
-
-
-_TWINS = {
-    "fp8": ("fp8_e4m3", "per_tensor"),
-    "fp8_e4m3": ("fp8_e4m3", "per_tensor"),
-    "fp8_e5m2": ("fp8_e5m2", "per_tensor"),
-    "int8_per_token_head": ("int8", "per_token_head"),
-    "fp8_per_token_head": ("fp8_e4m3", "per_token_head"),
-}
 
 
 def register() -> None:

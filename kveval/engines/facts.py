@@ -223,7 +223,7 @@ def assemble(
 
     from_log = log_facts(log)
     effective = cache.get("cache_dtype")
-    served = next(iter(models.get("data", [])), {})
+    served: dict[str, Any] = next(iter(models.get("data", [])), {})
     for flag in ("max_num_seqs", "max_num_batched_tokens"):
         value = engine_args.get(flag.replace("_", "-"), engine_args.get(flag))
         if value is not None:

@@ -171,7 +171,7 @@ class VLLMEngine:
         emulate = self.variant.emulate
         if emulate is None:
             raise ValueError(f"{self.variant.name} emulates nothing")
-        return EmulationSpec(**emulate.model_dump())
+        return EmulationSpec.model_validate(emulate.model_dump())
 
     async def start(self, on_status: OnStatus) -> None:
         port = self._config.port or free_port()
@@ -260,6 +260,7 @@ class VLLMEngine:
             ) from error
         log = self.log()
         emulated = self.variant.emulate is not None
+        said = parse_log(log)
         return engine_facts.assemble(
             self.variant,
             version=version,
@@ -270,7 +271,8 @@ class VLLMEngine:
             startup_seconds=self._startup_seconds,
             engine_args=self._arguments,
             emulation_label=self._emulation().label() if emulated else None,
-            emulation_live=parse_log(log).live if emulated else None,
+            # vLLM logs a plugin that does not load and carries on without it.
+            emulation_live=said.live and said.requested == self._emulation() if emulated else None,
         )
 
     async def stop(self) -> None:

@@ -122,17 +122,23 @@ def judge_run(run: Run, policy: Policy | None = None) -> Judgement:
 
 
 def pair_variant(run: Run, variant: VariantRun) -> pd.DataFrame:
-    """`pair` of the baseline, `variant`, its twin and the baseline's A/A run, those that exist."""
+    """`pair` of the baseline, `variant`, its twin and the baseline's A/A run, those that exist.
+
+    An A/A run is paired over the samples it was asked.
+    """
     sides: dict[Side, pd.DataFrame] = {
         "baseline": run.records[run.manifest.baseline],
         "candidate": run.records[variant.name],
     }
+    samples = run.samples
+    if variant.role == "aa" and run.manifest.aa_sample_ids is not None:
+        samples = samples.loc[samples.index.isin(run.manifest.aa_sample_ids)]
     twin, aa = run.variant("twin", variant.name), run.variant("aa", run.manifest.baseline)
     if twin:
         sides["twin"] = run.records[twin.name]
     if aa:
         sides["aa"] = run.records[aa.name]
-    return pair(run.samples, sides)
+    return pair(samples, sides)
 
 
 def compare(table: pd.DataFrame, variant: str, group: Group, *, policy: Policy, twin: str | None = None) -> Comparison:
@@ -273,13 +279,39 @@ def _cells_by_group(samples: pd.DataFrame) -> dict[Group, frozenset[tuple[str, i
 
 def _headline(variant: str, comparisons: list[Comparison]) -> Headline:
     verdicts = [(c, c.verdict) for c in comparisons if c.verdict is not None]
+    summary = [(c, v) for c, v in verdicts if c.group.level in PANELS[0]]
     failed = [(c, v) for c, v in verdicts if v.word == "fail"]
-    deciding = [(c, v) for c, v in verdicts if c.group.level in ("overall", "length")]
-    unsettled = [(c, v) for c, v in deciding if v.word == "inconclusive"]
+    if not any(c.difference.n for c, _ in summary):
+        return Headline(variant, "inconclusive", f"not measured: {summary[0][1].reason}" if summary else "no samples")
+    passed = [str(c.group) for c, v in summary if v.word == "pass" and c.group.level == "length"]
+    unsettled = [(c, v) for c, v in summary if v.word == "inconclusive"]
+    # The summary's rows say it best; a cell or family is named when it fails alone.
+    failed = [(c, v) for c, v in failed if c.group.level in PANELS[0]] or failed
+    parts = [f"passes at {_listed(passed)}"] if passed else []
     if failed:
-        worst, verdict = min(failed, key=lambda row: row[0].difference.delta or 0.0)
-        return Headline(variant, "fail", f"{worst.group}: {verdict.reason}")
-    if not deciding or unsettled:
-        first = f"{unsettled[0][0].group}: {unsettled[0][1].reason}" if unsettled else "no samples"
-        return Headline(variant, "inconclusive", first)
-    return Headline(variant, "pass", f"{deciding[0][1].reason}, overall and at every length")
+        worst = min((c for c, _ in failed), key=lambda c: c.difference.delta or 0.0)
+        others = [str(c.group) for c, _ in failed if c is not worst]
+        parts.append(f"fails at {worst.group}: {_in_words(worst)}" + (f" (and at {_listed(others)})" if others else ""))
+    if unsettled and not failed:
+        parts.append(f"open at {unsettled[0][0].group}: {unsettled[0][1].reason}")
+    elif unsettled:
+        parts.append(f"open at {_listed([str(c.group) for c, _ in unsettled])}")
+    word: Word = "fail" if failed else "inconclusive" if unsettled else "pass"
+    if word == "pass":
+        parts.append(next(v.reason for c, v in summary if c.group.level == "overall"))
+    return Headline(variant, word, "; ".join(parts))
+
+
+def _in_words(comparison: Comparison) -> str:
+    difference = comparison.difference
+    interval = (
+        f", interval {100 * difference.low:+.1f} to {100 * difference.high:+.1f}"
+        if difference.low is not None and difference.high is not None
+        else ""
+    )
+    size = f"{difference.n:,} samples in {difference.clusters:,} haystacks"
+    return f"{100 * (difference.delta or 0.0):+.1f} points{interval}, {size}"
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -56,7 +56,9 @@ def drift_positions(baseline: pd.DataFrame, candidate: pd.DataFrame, sample_ids:
     parts = []
     first, second = baseline[["output_token_ids", "logprobs"]], candidate[["output_token_ids", "logprobs"]]
     shared = [i for i in sample_ids if i in first.index and i in second.index]
-    rows = zip(shared, first.loc[shared].itertuples(index=False), second.loc[shared].itertuples(index=False), strict=True)
+    rows = zip(
+        shared, first.loc[shared].itertuples(index=False), second.loc[shared].itertuples(index=False), strict=True
+    )
     for sample_id, (our_tokens, ours), (their_tokens, theirs) in rows:
         if isinstance(ours, str) and isinstance(theirs, str):
             part = _positions(our_tokens, *unpack_logprobs(ours), their_tokens, *unpack_logprobs(theirs))
@@ -113,7 +115,7 @@ def kl_lower_bound(
         p_ids, q_ids: -1 where the engine gave fewer than k alternatives; a token stands at most once in a row.
         p_logprobs, q_logprobs: natural logarithm; vLLM's -9999 for -inf counts as not given.
     """
-    p, q = np.float64(p_logprobs), np.float64(q_logprobs)
+    p, q = p_logprobs.astype(np.float64), q_logprobs.astype(np.float64)
     usable = (p_ids >= 0)[:, :, None] & (q_ids >= 0)[:, None, :]
     usable &= (p > _MINUS_INFINITY)[:, :, None] & (q > _MINUS_INFINITY)[:, None, :]
     common = usable & (p_ids[:, :, None] == q_ids[:, None, :])
@@ -159,14 +161,14 @@ def _positions(
             "candidate_p": _probability(tokens, theirs, their_p),
         }
     )
-    return part[known]
+    return part.loc[np.flatnonzero(known)]
 
 
 def _probability(
     tokens: NDArray[np.int64], ids: NDArray[np.int32], logprobs: NDArray[np.float32]
 ) -> NDArray[np.float64]:
     """Probability of each token [n]; of one not in the list, the least listed one: it is at most that."""
-    p = np.where((ids >= 0) & (logprobs > _MINUS_INFINITY), np.exp(np.float64(logprobs)), np.inf)
+    p = np.where((ids >= 0) & (logprobs > _MINUS_INFINITY), np.exp(logprobs.astype(np.float64)), np.inf)
     match = (ids == tokens[:, None]) & np.isfinite(p)
     listed = np.where(match, p, 0.0).sum(axis=1)
     return np.where(match.any(axis=1), listed, np.min(p, axis=1, initial=1.0))

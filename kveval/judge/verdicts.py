@@ -198,8 +198,9 @@ def _smallest(slack: Callable[[float], float], *, start: float) -> float | None:
 def _settles(difference: Difference, more: int | None, policy: Policy) -> str:
     if more is None:
         return "it stands at the margin, and no practical number of samples would settle it"
+    word = "fail" if (difference.delta or 0.0) < -policy.margin else "pass"
     haystacks = math.ceil(more * difference.clusters / difference.n)
     return (
-        f"about {more:,} more samples ({haystacks:,} more haystacks) would settle it with {policy.power:.0%} chance, "
-        "were the present difference the true one"
+        f"about {more:,} more samples ({haystacks:,} more haystacks) would show a {word} with "
+        f"{policy.power:.0%} chance, were the present difference the true one"
     )

@@ -13,10 +13,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from kveval.judge.diff import Attribution, Comparison, Judgement, judge_run, obstacle
+from kveval.judge.diff import Attribution, Comparison, Judgement, judge_run
 from kveval.judge.pairing import groups, members
 from kveval.judge.rundata import Run, load_run
-from kveval.judge.stats import Difference, mean_score
+from kveval.judge.scores import own_score
 from kveval.judge.verdicts import Policy, points
 from kveval.records import VariantRun
 from kveval.report.text import visible
@@ -82,19 +82,15 @@ def _variant(variant: VariantRun) -> dict[str, Any]:
 
 
 def _baseline_rows(run: Run, policy: Policy) -> Iterator[dict[str, Any]]:
-    records = run.records[run.manifest.baseline]
-    answered = records[records["outcome"] != "engine_error"]
-    for group in groups(run.samples):
-        if group.level not in ("overall", "length"):
-            continue
-        asked = members(run.samples, group)
-        of_group = answered.loc[answered.index.intersection(asked.index)]
-        score = mean_score(of_group["score"], asked.loc[of_group.index, "haystack_id"], confidence=policy.confidence)
+    chosen = [group for group in groups(run.samples) if group.level in ("overall", "length")]
+    for group in sorted(chosen, key=lambda group: group.level == "overall"):
+        score = own_score(run, run.manifest.baseline, group, confidence=policy.confidence)
         yield {
             "variant": run.manifest.baseline,
             "role": "baseline",
+            "level": group.level,
             "context_length": group.context_length,
-            "asked": len(asked),
+            "asked": len(members(run.samples, group)),
             "n": score.n,
             "haystacks": score.clusters,
             "score": score.mean,
@@ -106,7 +102,7 @@ def _baseline_rows(run: Run, policy: Policy) -> Iterator[dict[str, Any]]:
 def _rows(run: Run, judgement: Judgement) -> Iterator[dict[str, Any]]:
     for name, variant in run.manifest.variants.items():
         for level in ("length", "overall"):
-            for comparison in judgement.of(name, level):  # type: ignore[arg-type]
+            for comparison in judgement.of(name, level):
                 yield {"role": variant.role, **comparison_row(comparison)}
 
 
@@ -159,14 +155,117 @@ def _attribution(attribution: Attribution | None) -> dict[str, Any] | None:
 
 
 def storage_label(variant: dict[str, Any]) -> str:
-    """native or emulated, in words that fit a column."""
-    storage = variant["storage"] or "unknown"
-    return f"{storage} {variant['emulation'] or ''}".strip() if storage == "emulated" else storage
+    """How the format is stored: "native fp8_e4m3", "emulated int8 per_token_head"; "" before the engine said."""
+    detail = variant["emulation"] if variant["storage"] == "emulated" else variant["effective_cache_dtype"]
+    return f"{variant['storage'] or ''} {detail or ''}".strip()
 
 
 def capacity_label(variant: dict[str, Any]) -> str:
     """KV capacity against the baseline's; of an emulated cache, that it saves nothing."""
     if variant["storage"] == "emulated":
-        return "none saved (emulated)"
+        return "no memory saved"
     ratio = variant["kv_capacity_ratio"]
-    return f"x{ratio:.2f}" if ratio is not None else "unknown"
+    return f"KV capacity x{ratio:.2f}" if ratio is not None else ""
+
+
+def render(document: dict[str, Any]) -> RenderableType:
+    """The terminal form of what `summarize` returns, 80 columns wide."""
+    margin, confidence = points(document["policy"]["margin"]), document["policy"]["confidence"]
+    title = f"{document['run_id']}: against {document['baseline']}, margin {margin} points"
+    headings = ("context", "n/haystacks", "score", f"delta [{confidence:.0%}]", "flips-/+", "verdict")
+    header = _grid()
+    header.add_row(*(Text(heading, style="bold underline") for heading in headings))
+    parts: list[RenderableType] = [*_notices(document), Text(visible(title), style="bold"), Text(), header]
+    for name, variant in document["variants"].items():
+        details = ", ".join(part for part in (storage_label(variant), capacity_label(variant)) if part)
+        parts.append(Text.assemble((visible(name), "bold"), "  ", (visible(details), "dim")))
+        rows = [row for row in document["rows"] if row["variant"] == name]
+        if not any(row["n"] for row in rows):
+            rows = rows[-1:]
+        grid = _grid()
+        for row in rows:
+            grid.add_row(*_cells(row, variant))
+        parts.append(grid)
+    return Stack(*parts, Text(), *_reasons(document))
+
+
+def _grid() -> Table:
+    """One per variant: the same widths keep them in line."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for width in (9, 16, 5, 20, 8):
+        grid.add_column(justify="right", min_width=width, no_wrap=True)
+    grid.add_column()
+    return grid
+
+
+def _cells(row: dict[str, Any], variant: dict[str, Any]) -> list[Text]:
+    overall = row["context_length"] is None
+    is_baseline = row["role"] == "baseline"
+    unanswered = f" of {row['asked']}" if row["n"] < row["asked"] else ""
+    return [
+        Text("overall" if overall else f"{row['context_length']:,}", style="bold" if overall else ""),
+        Text(f"{row['n']}{unanswered}/{row['haystacks']}"),
+        Text("" if row["score"] is None else f"{row['score']:.3f}"),
+        Text("" if is_baseline else difference_label(row)),
+        Text("" if is_baseline else f"{row['flips_down']}/{row['flips_up']}"),
+        _verdict_cell(row, variant),
+    ]
+
+
+def _verdict_cell(row: dict[str, Any], variant: dict[str, Any]) -> Text:
+    if row["role"] != "candidate":
+        return Text({"baseline": "baseline", "twin": "(twin)", "aa": "(A/A)"}[row["role"]], style="dim")
+    if variant["status"] != "complete" and row["verdict"] != "fail":
+        return Text(f"{row['verdict']}: {variant['status']}", style=_STYLES[row["verdict"]])
+    return Text(row["verdict"], style=_STYLES[row["verdict"]])
+
+
+def difference_label(difference: dict[str, Any]) -> str:
+    """'-5.7 [-9.2, -2.2]' in percentage points."""
+    if difference["delta"] is None:
+        return ""
+    delta = f"{100 * difference['delta']:+.1f}"
+    if difference["low"] is None:
+        return f"{delta} [no interval]"
+    return f"{delta} [{100 * difference['low']:+.1f}, {100 * difference['high']:+.1f}]"
+
+
+def _notices(document: dict[str, Any]) -> Iterator[Text]:
+    if document["partial"]:
+        yield Text(f"PARTIAL: this run is {document['status']}; nothing below is final", style="bold yellow")
+    for name, variant in document["variants"].items():
+        if variant["status"] != "complete":
+            reason = f": {visible(variant['reason'])}" if variant["reason"] else ""
+            yield Text(f"{visible(name)} is {variant['status']}{reason}", style="bold red")
+
+
+def _reasons(document: dict[str, Any]) -> Iterator[RenderableType]:
+    for headline in document["headlines"]:
+        word = (headline["word"], _STYLES[headline["word"]])
+        yield Text.assemble((visible(headline["variant"]), "bold"), " ", word, ": ", visible(headline["reason"]))
+        rows = [row for row in document["rows"] if row["variant"] == headline["variant"]]
+        for row in rows:
+            reason = row["reason"]
+            if row["verdict"] == "inconclusive" and row["n"] and reason not in headline["reason"]:
+                yield _indented(f"{_where(row)}: {reason}")
+            if row["context_length"] is None and row["attribution"]:
+                yield _indented(attribution_label(row["attribution"]))
+        for finding in document["variants"][headline["variant"]]["findings"]:
+            if finding["level"] != "info":
+                yield _indented(f"{finding['level']}: {finding['message']}", style="yellow")
+
+
+def attribution_label(parts: dict[str, Any]) -> str:
+    """How a difference divides into format and kernel, in one sentence."""
+    return (
+        f"{difference_label(parts['total'])} points = format {difference_label(parts['format'])} + "
+        f"kernel {difference_label(parts['kernel'])} ({parts['n']} samples, twin {parts['twin']})"
+    )
+
+
+def _indented(text: str, style: str = "") -> Padding:
+    return Padding(Text(visible(text), style=style), (0, 0, 0, 4))
+
+
+def _where(row: dict[str, Any]) -> str:
+    return "overall" if row["context_length"] is None else f"{row['context_length']:,} tokens"

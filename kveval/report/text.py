@@ -1,4 +1,4 @@
-"""Text of models, engines and users made safe to look at: what cannot be seen, or would move other text, is spelled out."""
+"""Text of models, engines and users made safe to look at: what is unseen or moves other text is spelled out."""
 
 from __future__ import annotations
 

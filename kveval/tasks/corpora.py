@@ -139,6 +139,7 @@ _SHORTEST_PARAGRAPH = 60
 _WINDOWS_1252 = str.maketrans({"\x91": "‘", "\x92": "’", "\x93": "“", "\x94": "”", "\x96": "–", "\x97": "—"})
 _LOST_BREAK = re.compile(r"(?<=[a-z\d)][.?!])(?=[A-Z][a-z’' ])|(?<=[a-z\d)][.?!][\"”)])(?=[A-Z][a-z’' ])")
 _MARKUP = re.compile(r"\*\*|\\(?=[.\-*_\[\]()#])|(?<!\w)_|_(?!\w)")
+_NOT_PROSE = re.compile(r"[|#]|\S{40}")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|https?://\S+|\[\d+\]")
 
 
@@ -147,7 +148,7 @@ def essay_paragraphs(text: str) -> list[str]:
     text = _LINK.sub(r"\1", text.translate(_WINDOWS_1252))
     text = _LOST_BREAK.sub("\n\n", _MARKUP.sub("", text))
     blocks = (_single_spaced(block) for block in re.split(r"\n\s*\n", text))
-    return [block for block in blocks if len(block) >= _SHORTEST_PARAGRAPH and "|" not in block and "#" not in block]
+    return [block for block in blocks if len(block) >= _SHORTEST_PARAGRAPH and not _NOT_PROSE.search(block)]
 
 
 def _single_spaced(text: str) -> str:

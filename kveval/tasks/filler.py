@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Collection, Iterator
 from enum import IntEnum
 from itertools import islice
@@ -78,22 +79,19 @@ class Filler:
             PlanError: the source ends before; text is never repeated.
         """
         tokens += _LEAD_TOKENS
-        order = self.source.order(rng)
+        order = self._tokenized(self.source.order(rng))
         chosen: list[int] = []
         total = 0
         while True:
             while total < tokens:
-                batch = list(islice(order, _BATCH_PIECES))
-                if not batch:
+                index = next(order, None)
+                if index is None:
                     raise PlanError(
                         f"haystack style {self.source.name!r} ends after {total} tokens of this tokenizer and {tokens} "
                         "are needed; text is never repeated, so choose a longer style or a shorter context_length"
                     )
-                self._tokenize(batch)
-                for index in batch:
-                    if total < tokens:
-                        chosen.append(index)
-                        total += len(self._pieces[index].ids)
+                chosen.append(index)
+                total += len(self._pieces[index].ids)
             unwanted = self._unwanted(chosen, forbidden)
             if not unwanted:
                 break
@@ -105,18 +103,22 @@ class Filler:
             runs[0] = _cut_places(text, self._tokenizer.encode([text])[0])
         return Run(np.concatenate([run.ids for run in runs]), np.concatenate([run.cuts for run in runs]))
 
-    def _tokenize(self, indexes: list[int]) -> None:
-        missing = [index for index in indexes if index not in self._pieces]
-        texts = [self.source.text(index) for index in missing]
-        for index, text, encoding in zip(missing, texts, self._tokenizer.encode(texts), strict=True):
-            self._pieces[index] = _cut_places(text, encoding)
+    def _tokenized(self, order: Iterator[int]) -> Iterator[int]:
+        while batch := list(islice(order, _BATCH_PIECES)):
+            missing = [index for index in batch if index not in self._pieces]
+            texts = [self.source.text(index) for index in missing]
+            for index, text, encoding in zip(missing, texts, self._tokenizer.encode(texts), strict=True):
+                self._pieces[index] = _cut_places(text, encoding)
+            yield from batch
 
     def _unwanted(self, chosen: list[int], forbidden: Collection[str]) -> set[int]:
         texts = [self.source.text(index).lower() for index in chosen]
         joined = "".join(texts)
+        places = [
+            match.start() for text in forbidden if text in joined for match in re.finditer(re.escape(text), joined)
+        ]
         ends = np.cumsum([len(text) for text in texts])
-        found = {joined.find(text) for text in forbidden} - {-1}
-        return {chosen[int(np.searchsorted(ends, place, side="right"))] for place in found}
+        return {chosen[i] for i in np.searchsorted(ends, places, side="right")}
 
 
 def _cut_places(text: str, encoding: Encoding) -> Run:

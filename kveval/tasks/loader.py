@@ -121,6 +121,8 @@ def _load(info: TaskInfo, metadata: dict[str, Any]) -> Task:
         try:
             manager = TaskManager(include_path=str(info.path.parent), include_defaults=False, metadata=metadata)
             task = next(iter(manager.load([str(info.path)])["tasks"].values()))
+        except ConfigError as error:
+            raise ConfigError(f"task file {info.path}: {error}") from error
         except KvevalError:
             raise
         except Exception as error:  # lm-eval, jinja and a user's own code raise whatever they like

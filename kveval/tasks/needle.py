@@ -20,7 +20,7 @@ from kveval.tasks.words import ADJECTIVES, NOUNS
 KINDS = (
     "access code of the {} archive",
     "registration number of the boat {}",
-    "phone number of the {} bakery",
+    "parking number of the {} bakery",
     "serial number of the {} telescope",
     "ticket number of the passenger from {}",
     "account number of the {} library",
@@ -107,11 +107,10 @@ class Absent(NeedleTask):
 
     def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
         count = max(self.keys, len(numbers))
-        names = _names(count, rng)
+        *names, spare = _names(count + 1, rng)
         present = _one_each([NUMBER.format(name) for name in names], _spread(len(numbers), count), phase, rng)
-        adjectives, nouns = zip(*(name.split("-") for name in names), strict=True)
-        strangers = [f"{a}-{n}" for a, n in zip(adjectives, (*nouns[1:], rng.choice(NOUNS)), strict=True)]
-        strangers = [name for name in strangers if name not in names]
+        nouns = [name.split("-")[1] for name in (*names[1:], spare)]
+        strangers = [f"{name.split('-')[0]}-{noun}" for name, noun in zip(names, nouns, strict=True)]
         rng.shuffle(strangers)
         values = tuple(needle.text.split()[-1].rstrip(".") for needle in present.needles)
         questions = [

@@ -33,7 +33,8 @@ _ABSTENTION = re.compile(
     | \bno\s+(?:\w+\s+){{0,4}}?(?:information|mention|number|numbers|answer|value|values|reference|record|data|idea)\b
     | \bthere\s+(?:is|are)\s+(?:no|none)\b
     | \bmakes?\s+no\s+mention\b
-    | ^\W*(?:unknown|unclear|none|n/a|nothing|no\s+answer|unanswerable)\b
+    | \bnot\s+(?:in|part\s+of|among)\s+(?:the|this)\s+(?:text|passage|document|context)\b
+    | ^\W*(?:unknown|unclear|none|n/a|nothing|no\s+answer|unanswerable)\s*(?:[^\w\s-]|$)
     | \b(?:is|are|remains?)\s+(?:unknown|unclear|unspecified|unstated|absent|missing)\b
     """,
     re.VERBOSE | re.IGNORECASE,

@@ -12,6 +12,8 @@ from kveval.errors import PlanError
 
 _PROBE = ("Alpha beta, 12 (gamma)!", " The dêlta — “epsilon” x_1.", "\n\nZeta:\n- eta\n", "-thêta 7654321", "  iota")
 
+_GUARDS = ("", "\x02", "\n", ".")
+
 
 class Encoding(NamedTuple):
     """Tokens of one text.
@@ -64,29 +66,30 @@ class FastTokenizer:
         self._backend = backend
         self.vocab_size = vocab_size
         self.name = name
-        self._guard, self._guard_ids = "", []
-        for guard in ("", "\n", "."):
+        for guard in _GUARDS:
             self._guard = guard
             self._guard_ids = backend.encode(guard, add_special_tokens=False).ids
-            if self._spells(_PROBE):
+            self._guard_spelled: str = backend.decode(self._guard_ids, skip_special_tokens=False)
+            if self._spells_probe():
                 return
         raise PlanError(
             f"tokenizer {name!r} changes text that is encoded in pieces, so prompts cannot be assembled exactly"
         )
 
-    def _spells(self, texts: Sequence[str]) -> bool:
-        encodings = self._backend.encode_batch([self._guard + text for text in texts], add_special_tokens=False)
+    def _spells_probe(self) -> bool:
+        encodings = self._backend.encode_batch([self._guard + text for text in _PROBE], add_special_tokens=False)
         skip = len(self._guard_ids)
-        if any(encoding.ids[:skip] != self._guard_ids for encoding in encodings):
-            return False
         pieces = [token for encoding in encodings for token in encoding.ids[skip:]]
-        return self.decode(pieces) == "".join(texts)
+        apart = all(encoding.ids[:skip] == self._guard_ids for encoding in encodings)
+        return apart and self.decode(pieces) == "".join(_PROBE)
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         skip, shift = len(self._guard_ids), len(self._guard)
         guarded = self._backend.encode_batch([self._guard + text for text in texts], add_special_tokens=False)
         encodings = []
         for text, raw in zip(texts, guarded, strict=True):
+            if raw.ids[:skip] != self._guard_ids:
+                raise PlanError(f"tokenizer {self.name!r} cannot spell {text[:40]!r} as a piece of a prompt")
             ids = np.array(raw.ids[skip:], np.int32)
             if ids.size and int(ids.max()) >= self.vocab_size:
                 raise PlanError(
@@ -100,7 +103,7 @@ class FastTokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         plain = [int(token) for token in ids]
         text: str = self._backend.decode(self._guard_ids + plain, skip_special_tokens=False)
-        return text[len(self._guard) :]
+        return text[len(self._guard_spelled) :]
 
 
 _WORD = re.compile(r" ?[^\W\d_]+| ?\d+| ?[^\w\s]+|_+|\s+")

@@ -1,0 +1,120 @@
+"""Score against context length as static SVG: it prints, needs no script, and a screen reader reads its points.
+
+Only geometry is made here; the template draws it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kveval.judge.stats import Score
+
+WIDTH, HEIGHT = 440, 250
+LEFT, RIGHT, TOP, BOTTOM = 44, 14, 12, 34
+_DODGE = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Pixels from the top left corner; the interval's ends are None where there is no interval."""
+
+    x: float
+    y: float
+    low_y: float | None
+    high_y: float | None
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    variant: str
+    style: int
+    points: tuple[Point, ...]
+
+    @property
+    def path(self) -> str:
+        return " ".join(f"{'L' if index else 'M'}{p.x:.1f},{p.y:.1f}" for index, p in enumerate(self.points))
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """
+    Attributes:
+        x_ticks, y_ticks: (pixel, label).
+    """
+
+    title: str
+    lines: tuple[Line, ...]
+    x_ticks: tuple[tuple[float, str], ...]
+    y_ticks: tuple[tuple[float, str], ...]
+    width: int = WIDTH
+    height: int = HEIGHT
+    left: int = LEFT
+    bottom: int = HEIGHT - BOTTOM
+    right: int = WIDTH - RIGHT
+
+
+def score_chart(title: str, series: Mapping[str, Sequence[tuple[int, Score]]], styles: Mapping[str, int]) -> Chart:
+    """A line per variant over context lengths, logarithmic, with the interval at every point.
+
+    Args:
+        series: by variant, (context_length, score); scores without a mean are left out.
+        styles: by variant, the number of its colour and marker, the same in every chart of a page.
+    """
+    lengths = sorted({length for scores in series.values() for length, _ in scores})
+    ends = [
+        end
+        for scores in series.values()
+        for _, score in scores
+        for end in (score.mean, score.low, score.high)
+        if end is not None
+    ]
+    bottom = min(0.8, math.floor(5 * min(ends, default=0.0)) / 5)
+
+    def x(length: int) -> float:
+        if len(lengths) < 2:
+            return (LEFT + WIDTH - RIGHT) / 2
+        span = math.log2(lengths[-1]) - math.log2(lengths[0])
+        inner = WIDTH - LEFT - RIGHT - 60
+        return LEFT + 30 + (math.log2(length) - math.log2(lengths[0])) / span * inner
+
+    def y(score: float) -> float:
+        return TOP + (1 - (score - bottom) / (1 - bottom)) * (HEIGHT - TOP - BOTTOM)
+
+    lines = []
+    for order, (variant, scores) in enumerate(series.items()):
+        # Side by side, so that equal scores do not hide each other's intervals.
+        dodge = (order - (len(series) - 1) / 2) * _DODGE
+        points = tuple(
+            Point(
+                x(length) + dodge,
+                y(score.mean),
+                None if score.low is None else y(score.low),
+                None if score.high is None else y(score.high),
+                _label(variant, length, score),
+            )
+            for length, score in sorted(scores, key=lambda pair: pair[0])
+            if score.mean is not None
+        )
+        lines.append(Line(variant, styles[variant], points))
+    steps = [bottom + (1 - bottom) * step / 4 for step in range(5)]
+    return Chart(
+        title,
+        tuple(lines),
+        tuple((x(length), length_label(length)) for length in lengths),
+        tuple((y(step), f"{step:.2f}") for step in steps),
+    )
+
+
+def length_label(tokens: int) -> str:
+    """8192 -> '8K', 3000 -> '3,000'."""
+    return f"{tokens // 1024}K" if tokens % 1024 == 0 else f"{tokens:,}"
+
+
+def _label(variant: str, length: int, score: Score) -> str:
+    interval = "" if score.low is None else f" [{score.low:.3f}, {score.high:.3f}]"
+    return (
+        f"{variant} at {length:,} tokens: {score.mean:.3f}{interval}, {score.n} samples in {score.clusters} haystacks"
+    )

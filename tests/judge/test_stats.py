@@ -1,0 +1,223 @@
+"""Every figure against another implementation, a closed form or a simulation; never against itself."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from scipy import stats as scipy_stats
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.proportion import proportion_confint
+
+from kveval.judge.stats import (
+    clustered_se,
+    design_effect,
+    flips,
+    holm,
+    mean_score,
+    paired_difference,
+    sign_flip,
+    sparse_bounds,
+)
+
+
+def unequal_clusters(rng: np.random.Generator, count: int) -> np.ndarray:
+    return np.repeat(np.arange(count), rng.integers(1, 9, count))
+
+
+def correlated(rng: np.random.Generator, codes: np.ndarray, shares: tuple[float, ...], icc: float) -> list[np.ndarray]:
+    """0/1 scores with the given means; `icc` of the latent normal is the haystack's, half of each the sample's own."""
+    haystack = rng.normal(size=codes.max() + 1)[codes]
+    own = rng.normal(size=len(codes))
+    answers = []
+    for share in shares:
+        noise = rng.normal(size=codes.max() + 1)[codes] * math.sqrt(icc) + rng.normal(size=len(codes)) * math.sqrt(1 - icc)
+        latent = math.sqrt(0.9) * (math.sqrt(icc) * haystack + math.sqrt(1 - icc) * own) + math.sqrt(0.1) * noise
+        answers.append((latent < scipy_stats.norm.ppf(share)).astype(float))
+    return answers
+
+
+class TestClusteredError:
+    def test_equals_statsmodels_cluster_covariance(self) -> None:
+        rng = np.random.default_rng(1)
+        codes = unequal_clusters(rng, 40)
+        values = rng.normal(size=len(codes)) + rng.normal(size=40)[codes]
+        fit = sm.OLS(values, np.ones(len(codes))).fit(cov_type="cluster", cov_kwds={"groups": codes})
+        # statsmodels also multiplies by (n-1)/(n-k), which is 1 for k = 1.
+        assert clustered_se(values, codes) == pytest.approx(fit.bse[0], rel=1e-12)
+
+    def test_equals_the_ordinary_error_when_every_cluster_is_one_sample(self) -> None:
+        values = np.random.default_rng(2).random(50)
+        assert clustered_se(values, np.arange(50)) == pytest.approx(scipy_stats.sem(values), rel=1e-12)
+
+    def test_design_effect_of_copies_is_their_number(self) -> None:
+        values = np.random.default_rng(3).random(200)
+        codes = np.repeat(np.arange(200), 5)
+        assert design_effect(np.repeat(values, 5), codes) == pytest.approx(5 * 200 / 199)
+        assert design_effect(np.ones(10), np.repeat([0, 1], 5)) == 1.0
+
+
+class TestMeanScore:
+    def test_equals_wilson_when_samples_are_independent(self) -> None:
+        scores = np.r_[np.ones(1800), np.zeros(200)]
+        score = mean_score(scores, np.arange(2000))
+        assert (score.low, score.high) == pytest.approx(proportion_confint(1800, 2000, method="wilson"), abs=2e-5)
+
+    def test_copies_add_nothing(self) -> None:
+        scores = np.random.default_rng(4).random(300) < 0.8
+        once = mean_score(scores, np.arange(300))
+        tenfold = mean_score(np.repeat(scores, 10), np.repeat(np.arange(300), 10))
+        assert (tenfold.low, tenfold.high) == pytest.approx((once.low, once.high))
+
+    @pytest.mark.parametrize("score", [0.0, 1.0])
+    def test_has_a_width_at_the_ends(self, score: float) -> None:
+        result = mean_score(np.full(50, score), np.arange(50))
+        assert result.mean == score
+        assert result.low is not None
+        assert result.high is not None
+        assert 0.05 < result.high - result.low < 0.1
+
+    def test_without_evidence(self) -> None:
+        assert mean_score([], []).reason == "no samples"
+        alone = mean_score([1, 0, 1], ["h", "h", "h"])
+        assert alone.mean == pytest.approx(2 / 3)
+        assert alone.se is None
+        assert alone.low is None
+        assert alone.reason == "one haystack: nothing to estimate an error from"
+
+
+class TestPairedDifference:
+    def test_equals_statsmodels_cluster_t_interval(self) -> None:
+        rng = np.random.default_rng(5)
+        codes = unequal_clusters(rng, 60)
+        baseline, candidate = correlated(rng, codes, (0.7, 0.55), 0.3)
+        fit = sm.OLS(candidate - baseline, np.ones(len(codes))).fit(
+            cov_type="cluster", cov_kwds={"groups": codes, "df_correction": True}, use_t=True
+        )
+        result = paired_difference(baseline, candidate, codes)
+        assert result.method == "clustered_t"
+        assert result.delta == pytest.approx(fit.params[0])
+        assert (result.low, result.high) == pytest.approx(fit.conf_int()[0], rel=1e-9)
+        assert result.p == pytest.approx(fit.pvalues[0], rel=1e-9)
+
+    def test_few_clusters_permute_signs(self) -> None:
+        rng = np.random.default_rng(6)
+        codes = np.repeat(np.arange(12), 40)
+        baseline, candidate = correlated(rng, codes, (0.7, 0.6), 0.1)
+        result = paired_difference(baseline, candidate, codes)
+        assert result.method == "sign_flip"
+        sums = np.bincount(codes, candidate - baseline)
+        reference = scipy_stats.permutation_test((sums,), np.sum, permutation_type="samples", n_resamples=np.inf)
+        assert result.p == pytest.approx(reference.pvalue)
+
+    def test_a_collapse_is_certain_even_in_four_haystacks(self) -> None:
+        result = paired_difference(np.ones(40), np.zeros(40), np.repeat(np.arange(4), 10))
+        assert result.method == "few_clusters_t"
+        assert result.delta == -1
+        assert result.p is not None
+        assert result.p < 0.001
+        assert result.high is not None
+        assert result.high < -0.5
+
+    def test_a_collapse_in_eight_haystacks_is_not_limited_by_the_permutation(self) -> None:
+        result = paired_difference(np.ones(80), np.zeros(80), np.repeat(np.arange(8), 10))
+        assert result.method == "sign_flip"
+        assert result.p is not None
+        assert result.p < 2**-7 / 100
+
+    @pytest.mark.parametrize("clusters", [3, 10, 19, 20, 50])
+    def test_equal_answers_are_not_certainty(self, clusters: int) -> None:
+        codes = np.repeat(np.arange(clusters), 2)
+        scores = np.tile([1.0, 0.0], clusters)
+        result = paired_difference(scores, scores, codes)
+        assert result.delta == 0
+        assert result.p == 1
+        z2 = scipy_stats.norm.ppf(0.975) ** 2
+        assert result.low is not None
+        assert result.low <= -z2 / (2 * clusters + z2) + 1e-12
+
+    def test_one_haystack_gives_a_difference_without_an_interval(self) -> None:
+        result = paired_difference([1, 1, 0], [1, 0, 0], ["h"] * 3)
+        assert result.delta == pytest.approx(-1 / 3)
+        assert result.low is None
+        assert result.p is None
+        assert result.reason == "one haystack: nothing to estimate an error from"
+
+    def test_no_samples(self) -> None:
+        result = paired_difference([], [], [])
+        assert (result.n, result.delta, result.p) == (0, None, None)
+        assert result.reason == "no samples answered by both"
+
+    def test_refuses_what_is_not_a_score(self) -> None:
+        with pytest.raises(ValueError, match="not a finite number"):
+            paired_difference([1.0, float("nan")], [1.0, 1.0], [0, 1])
+        with pytest.raises(ValueError, match="2 baseline scores for 1 candidate scores"):
+            paired_difference([1.0, 0.0], [1.0], [0, 1])
+
+
+class TestSignFlip:
+    def test_interval_holds_exactly_what_the_test_does_not_reject(self) -> None:
+        rng = np.random.default_rng(7)
+        sums, sizes = rng.normal(size=9), rng.integers(1, 6, 9).astype(float)
+        low, high, _ = sign_flip(sums, sizes, confidence=0.95)
+
+        def p_at(supposed: float) -> float:
+            residuals = sums - supposed * sizes
+            totals = [sum(s * r for s, r in zip(signs, residuals, strict=True)) for signs in
+                      itertools.product((-1, 1), repeat=9)]  # fmt: skip
+            # Each side gets 12 of the 512 sign vectors: equal tails, as the interval has.
+            side = min(sum(t <= sum(residuals) + 1e-12 for t in totals), sum(t >= sum(residuals) - 1e-12 for t in totals))
+            return 2 * side / 512
+
+        for end, outward in ((low, -1e-6), (high, 1e-6)):
+            assert p_at(end + outward) <= 0.05
+            assert p_at(end - outward) > 0.05
+
+
+class TestSparseBounds:
+    def test_equals_tangos_interval_without_any_difference(self) -> None:
+        z2 = scipy_stats.norm.ppf(0.975) ** 2
+        low, high, _ = sparse_bounds(0.0, 0.0, 300, confidence=0.95)
+        assert (low, high) == pytest.approx((-z2 / (300 + z2), z2 / (300 + z2)))
+
+    @pytest.mark.parametrize("losses", [0, 1, 3, 10])
+    def test_is_close_to_the_exact_binomial_bound(self, losses: int) -> None:
+        low, _, _ = sparse_bounds(-losses / 300, losses / 300, 300, confidence=0.95)
+        exact = scipy_stats.binomtest(losses, 300).proportion_ci(0.95, method="exact").high
+        assert -low == pytest.approx(exact, rel=0.1)
+
+
+class TestFlips:
+    @pytest.mark.parametrize(("down", "up"), [(21, 4), (0, 3), (5, 5), (0, 0)])
+    def test_equals_statsmodels_exact_mcnemar(self, down: int, up: int) -> None:
+        first = np.r_[np.ones(down + 30), np.zeros(up + 10)].astype(bool)
+        second = np.r_[np.zeros(down), np.ones(30), np.ones(up), np.zeros(10)].astype(bool)
+        result = flips(first, second)
+        assert (result.down, result.up) == (down, up)
+        if down + up:
+            assert result.p == pytest.approx(mcnemar([[30, down], [up, 10]], exact=True).pvalue)
+        else:
+            assert result.p == 1
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([]) == []
+
+
+@pytest.mark.parametrize(("clusters", "size"), [(12, 10), (30, 10), (100, 3)])
+@pytest.mark.parametrize("icc", [0.0, 0.5])
+def test_simulated_coverage(clusters: int, size: int, icc: float) -> None:
+    rng = np.random.default_rng([clusters, int(10 * icc)])
+    codes = np.repeat(np.arange(clusters), size)
+    covered = 0
+    for _ in range(400):
+        baseline, candidate = correlated(rng, codes, (0.75, 0.72), icc)
+        result = paired_difference(baseline, candidate, codes)
+        assert result.low is not None
+        assert result.high is not None
+        covered += result.low <= -0.03 <= result.high
+    assert 0.925 <= covered / 400 <= 0.99

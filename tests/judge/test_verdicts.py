@@ -1,0 +1,174 @@
+"""Verdicts: what passes, what fails, and how much more would settle the rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from kveval.judge.stats import Difference, holm, paired_difference
+from kveval.judge.verdicts import Policy, Verdict, decide, fewest_clusters, more_samples
+
+POLICY = Policy()
+
+
+def difference(down: int, up: int, n: int, clusters: int) -> Difference:
+    """`down` and `up` flips spread evenly over `n` samples in equal clusters, half of the others correct."""
+    order = np.random.default_rng([down, up, n]).permutation(n)
+    baseline, candidate = np.arange(n) % 2 * 1.0, np.arange(n) % 2 * 1.0
+    baseline[order[:down]], candidate[order[:down]] = 1, 0
+    baseline[order[down : down + up]], candidate[order[down : down + up]] = 0, 1
+    return paired_difference(baseline, candidate, np.arange(n) // (n // clusters))
+
+
+def verdict(found: Difference, **overrides: Any) -> Verdict:
+    arguments = {"policy": POLICY, "p_holm": found.p, "asked": found.n, "sensitive": found, **overrides}
+    return decide(found, **arguments)
+
+
+def test_no_loss_passes() -> None:
+    result = verdict(difference(3, 3, 1000, 100))
+    assert result.word == "pass"
+    assert result.more_samples is None
+
+
+def test_a_significant_loss_beyond_the_margin_fails() -> None:
+    found = difference(21, 4, 300, 30)
+    result = verdict(found)
+    assert result.word == "fail"
+    assert result.reason == (
+        f"a loss of 5.7 points, beyond the margin of 2.0, and not chance (p = {found.p:.2g} after Holm)"
+    )
+
+
+def test_the_same_loss_among_many_rows_is_inconclusive() -> None:
+    result = verdict(difference(21, 4, 300, 30), p_holm=0.06)
+    assert result.word == "inconclusive"
+
+
+def test_a_significant_loss_within_the_margin_is_no_fail() -> None:
+    found = difference(52, 0, 3000, 300)
+    assert found.p is not None
+    assert found.p < 0.001
+    assert verdict(found).word == "inconclusive"
+
+
+def test_a_gain_never_fails() -> None:
+    assert verdict(difference(4, 40, 300, 30)).word == "pass"
+
+
+@pytest.mark.parametrize("n", [1, 10, 100])
+def test_few_equal_answers_do_not_pass(n: int) -> None:
+    found = difference(0, 0, n, n)
+    result = verdict(found)
+    assert result.word == "inconclusive"
+    assert result.reason
+
+
+def test_190_equal_answers_pass() -> None:
+    assert verdict(difference(0, 0, 180, 180)).word == "inconclusive"
+    assert verdict(difference(0, 0, 190, 190)).word == "pass"
+
+
+def test_equal_answers_of_five_haystacks_do_not_pass() -> None:
+    result = verdict(difference(0, 0, 1000, 5))
+    assert result.word == "inconclusive"
+    assert result.reason == "5 haystacks cannot carry a pass at 95%; at least 6 are needed"
+    assert fewest_clusters(0.95) == 6
+    assert fewest_clusters(0.99) == 8
+
+
+def test_unanswered_samples_count_against_a_pass() -> None:
+    found = difference(3, 3, 1000, 100)
+    assert verdict(found, asked=1001).word == "pass"
+    result = verdict(found, asked=1030)
+    assert result.word == "inconclusive"
+    assert result.reason.startswith("30 of 1030 samples have no answer; were they lost")
+
+
+def test_what_cannot_show_a_loss_does_not_pass() -> None:
+    found = difference(0, 0, 1000, 100)
+    assert verdict(found, insensitive="cannot show a loss: ceiling").word == "inconclusive"
+
+
+def test_cells_that_can_show_a_loss_must_hold_alone() -> None:
+    found, sensitive = difference(6, 0, 1000, 100), difference(6, 0, 200, 20)
+    result = verdict(found, sensitive=sensitive)
+    assert result.word == "inconclusive"
+    assert result.reason.startswith("over the 200 samples whose cells can show a loss")
+
+
+def test_an_obstacle_stops_a_pass_but_not_a_fail() -> None:
+    assert verdict(difference(3, 3, 1000, 100), obstacle="fp8 stopped").reason == "fp8 stopped"
+    assert verdict(difference(21, 4, 300, 30), obstacle="fp8 stopped").word == "fail"
+
+
+def test_nothing_answered_is_inconclusive() -> None:
+    empty = paired_difference([], [], [])
+    assert verdict(empty, p_holm=None, asked=10).reason == "no samples answered by both"
+
+
+def nights(rng: np.random.Generator, n: int, down: float, up: float, policy: Policy) -> float:
+    """Share of `verdict`s that settle, over independent samples with these flip rates, 5 to a haystack."""
+    settled = 0
+    for _ in range(400):
+        draw = rng.random(n)
+        baseline = np.where(draw < down, 1.0, np.where(draw < down + up, 0.0, rng.random(n) < 0.8))
+        candidate = np.where(draw < down, 0.0, np.where(draw < down + up, 1.0, baseline))
+        found = paired_difference(baseline, candidate, np.arange(n) // 5)
+        settled += verdict(found, policy=policy).word != "inconclusive"
+    return settled / 400
+
+
+@pytest.mark.parametrize(("down", "up"), [(0.03, 0.03), (0.09, 0.02)])
+def test_more_samples_is_right_within_15_percent(down: float, up: float) -> None:
+    n = 200
+    truth = difference(round(down * n), round(up * n), n, 40)
+    delta = up - down
+    # Independent samples: the exact variance instead of one night's estimate.
+    truth = replace(truth, delta=delta, se=((down + up - delta**2) / n) ** 0.5, square=down + up, assumed_effect=1.0)
+    more = more_samples(truth, POLICY, p_factor=1.0)
+    assert more is not None
+    rng = np.random.default_rng(8)
+    assert nights(rng, int((n + more) * 0.85), down, up, POLICY) < POLICY.power
+    assert nights(rng, int((n + more) * 1.15), down, up, POLICY) > POLICY.power
+
+
+def test_more_samples_equals_the_textbook_size() -> None:
+    truth = replace(difference(15, 15, 500, 500), delta=0.0)
+    assert truth.se is not None
+    z = scipy_stats.norm.ppf([0.975, 0.8]).sum()
+    size = 500 * (z * truth.se / POLICY.margin) ** 2
+    more = more_samples(truth, POLICY, p_factor=1.0)
+    assert more is not None
+    # A little more than the textbook: the sparse interval adds its z^2 samples.
+    assert size <= more + 500 <= 1.05 * size
+
+
+@pytest.mark.parametrize("icc", [0.0, 0.5])
+def test_simulated_nights_without_change_fail_rarely(icc: float) -> None:
+    """24 cells a night, of 100 samples in 20 haystacks, each side with noise of its own."""
+    rng = np.random.default_rng(9)
+    codes = np.repeat(np.arange(20), 5)
+    thresholds = scipy_stats.norm.ppf(np.linspace(0.5, 0.98, 24))
+    false_alarms = 0
+    for _ in range(100):
+        found = []
+        for threshold in thresholds:
+            shared, *own = (
+                (icc**0.5 * rng.normal(size=20)[codes] + (1 - icc) ** 0.5 * rng.normal(size=100)) for _ in range(3)
+            )
+            first, second = ((0.95**0.5 * shared + 0.05**0.5 * noise < threshold) * 1.0 for noise in own)
+            found.append(paired_difference(first, second, codes))
+        adjusted = holm([difference.p or 1.0 for difference in found])
+        false_alarms += any(verdict(d, p_holm=p).word == "fail" for d, p in zip(found, adjusted, strict=True))
+    assert false_alarms <= 5
+
+
+def test_at_the_margin_no_number_settles() -> None:
+    truth = replace(difference(15, 15, 500, 100), delta=-0.02)
+    assert more_samples(truth, POLICY, p_factor=1.0) is None
+    assert "no practical number" in verdict(truth, p_holm=1.0).reason

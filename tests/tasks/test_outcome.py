@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+
+from kveval.tasks.outcome import classify
+from kveval.tasks.scorers import values_named
+
+DOC = {"answers": ["1234567"], "distractors": ["7654321"], "absent": False}
+ABSENT = {"answers": ["not stated"], "distractors": ["1234567", "7654321"], "absent": True}
+
+
+@pytest.mark.parametrize(
+    ("text", "finish_reason", "doc", "outcome"),
+    [
+        ("1234567", "stop", DOC, "correct"),
+        ("1234567 and the text goes on", "length", DOC, "correct"),
+        ("7654321", "stop", DOC, "wrong"),
+        ("1234567 or 7654321", "stop", DOC, "wrong"),
+        ("The number is in the archive.", "stop", DOC, "wrong"),
+        ("not stated", "stop", DOC, "abstained"),
+        ("The text does not say", "length", DOC, "abstained"),
+        ("", "stop", DOC, "empty"),
+        (" \n**", "stop", DOC, "empty"),
+        ("<think>hm</think>", "stop", DOC, "empty"),
+        ("", "length", DOC, "truncated"),
+        ("<think>the text says that", "length", DOC, "truncated"),
+        ("The text is about startups, and the", "length", DOC, "truncated"),
+        ("The number is 7654321. It is", "length", DOC, "wrong"),
+        ("not stated", "stop", ABSENT, "correct"),
+        ("1234567", "stop", ABSENT, "wrong"),
+        ("5550123", "stop", ABSENT, "wrong"),
+        ("", "stop", ABSENT, "empty"),
+        (None, None, DOC, "engine_error"),
+        (None, "stop", DOC, "engine_error"),
+        ("", None, DOC, "engine_error"),
+    ],
+)
+def test_every_output_has_one_outcome(text, finish_reason, doc, outcome):
+    metrics = values_named(doc, [text]) if text is not None else {}
+    assert classify(text, finish_reason, metrics, doc) == outcome
+
+
+def test_an_output_that_breaks_the_asked_format_is_invalid():
+    assert classify("{oops", "stop", {"score": 0.0, "valid": 0.0}, {"answers": []}) == "invalid_format"
+    assert classify("{oops", "length", {"score": 0.0, "valid": 0.0}, {"answers": []}) == "truncated"
