@@ -119,8 +119,7 @@ class VariantRun(_Stored):
     role: Role
     of: str | None = None
     spec: dict[str, Any]
-    status: Role = Literal["baseline", "candidate", "twin", "aa"]
-VariantStatus = "planned"
+    status: VariantStatus = "planned"
     reason: str | None = None
     facts: dict[str, Any] | None = None
     findings: list[Finding] = []
