@@ -12,7 +12,8 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats as distributions
+from scipy import special
+from scipy.stats import binomtest
 from statsmodels.stats.multitest import multipletests
 
 SIGN_FLIP_BELOW_CLUSTERS = 20
@@ -120,7 +121,7 @@ def mean_score(scores: ArrayLike, clusters: ArrayLike, *, confidence: float = 0.
         return Score(len(values), count, mean, None, None, None, "one haystack: nothing to estimate an error from")
     se = clustered_se(values, codes)
     effective = mean * (1 - mean) / se**2 if se > 0 and 0 < mean < 1 else float(len(values))
-    t = float(distributions.t.ppf(0.5 + confidence / 2, count - 1))
+    t = float(special.stdtrit(count - 1, 0.5 + confidence / 2))
     center = (mean + t**2 / (2 * effective)) / (1 + t**2 / effective)
     half = t / (1 + t**2 / effective) * math.sqrt(mean * (1 - mean) / effective + t**2 / (4 * effective**2))
     return Score(len(values), count, mean, se, max(0.0, center - half), min(1.0, center + half))
@@ -156,10 +157,10 @@ def paired_difference(
     differing = len(np.unique(codes[values != 0]))
     assumed = 1 + (design_effect(first, codes) - 1) / (1 + differing)
     sparse_low, sparse_high, sparse_se = sparse_bounds(delta, square, n / assumed, confidence=confidence)
-    sparse_p = 2 * float(distributions.norm.sf(abs(sparse_low + sparse_high) / 2 / sparse_se))
+    sparse_p = 2 * float(special.ndtr(-abs(sparse_low + sparse_high) / 2 / sparse_se))
     floored_se = max(se, sparse_se)
     floored_p = _t_p(delta, floored_se, count)
-    half = float(distributions.t.ppf(0.5 + confidence / 2, count - 1))
+    half = float(special.stdtrit(count - 1, 0.5 + confidence / 2))
     method: Method
     if count >= SIGN_FLIP_BELOW_CLUSTERS:
         method = "clustered_t"
@@ -196,7 +197,7 @@ def sparse_bounds(mean: float, square: float, effective: float, *, confidence: f
             starts from that of the baseline's scores, how strongly questions about one haystack go right or wrong
             together, and gives it the weight of one differing cluster.
     """
-    z = float(distributions.norm.ppf(0.5 + confidence / 2))
+    z = float(special.ndtri(0.5 + confidence / 2))
     total = effective + z**2
     center = effective * mean / total
     se = math.sqrt(((effective * square + z**2) / total - center**2) / total)
@@ -236,7 +237,7 @@ def flips(baseline_correct: ArrayLike, candidate_correct: ArrayLike) -> Flips:
     """
     first, second = np.asarray(baseline_correct, dtype=bool), np.asarray(candidate_correct, dtype=bool)
     down, up = int((first & ~second).sum()), int((~first & second).sum())
-    p = float(distributions.binomtest(down, down + up).pvalue) if down + up else 1.0
+    p = float(binomtest(down, down + up).pvalue) if down + up else 1.0
     return Flips(down, up, p)
 
 
@@ -248,7 +249,7 @@ def holm(p_values: list[float]) -> list[float]:
 def _t_p(delta: float, se: float, clusters: int) -> float:
     if se == 0:
         return 1.0 if delta == 0 else 0.0
-    return 2 * float(distributions.t.sf(abs(delta) / se, clusters - 1))
+    return 2 * float(special.stdtr(clusters - 1, -abs(delta) / se))
 
 
 def _arrays(values: ArrayLike, clusters: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.intp], int]:

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from scipy import optimize
-from scipy import stats as distributions
+from scipy import optimize, special
 
 from kveval.judge.stats import Difference, sparse_bounds
 
@@ -151,14 +150,14 @@ def more_samples(difference: Difference, policy: Policy, *, p_factor: float) -> 
         return None
     delta = min(difference.delta, 0.0)
     n, clusters = difference.n, difference.clusters
-    z_power = float(distributions.norm.ppf(policy.power))
+    z_power = float(special.ndtri(policy.power))
     half_alpha = (1 - policy.confidence) / 2
 
     def se_at(size: float) -> float:
         return float(difference.se or 0.0) * math.sqrt(n / size)
 
     def t_at(size: float, tail: float) -> float:
-        return float(distributions.t.isf(tail, max(1.0, clusters * size / n - 1)))
+        return float(-special.stdtrit(max(1.0, clusters * size / n - 1), tail))
 
     def slack_to_pass(size: float) -> float:
         low, _, se = sparse_bounds(

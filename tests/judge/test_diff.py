@@ -92,7 +92,7 @@ def test_engine_errors_are_counted_and_never_pass(tmp_path: Path) -> None:
     path = make_run(
         tmp_path / "run",
         answers={
-            "bf16": scored(0.9), "few": failing(0.002, scored(0.9)), "many": failing(0.1, scored(0.9)),
+            "bf16": scored(0.9), "few": failing(0.005, scored(0.9)), "many": failing(0.1, scored(0.9)),
             "all": lambda row, rng: ("engine_error", ""), "none": lambda row, rng: None,
         },
     )  # fmt: skip
@@ -251,9 +251,7 @@ class TestLoading:
         assert overall(judge(path), "fp8").outcomes["candidate"]["missing"] == 1
 
     def test_a_run_stopped_before_its_samples_were_written(self, tmp_path: Path) -> None:
-        path = make_run(
-            tmp_path / "run", answers={"bf16": scored(1), "fp8": scored(1)}, manifest={"status": "running"}
-        )
+        path = make_run(tmp_path / "run", answers={"bf16": scored(1), "fp8": scored(1)}, manifest={"status": "running"})
         RunDirectory(path).samples_path.unlink()
         for variant in ("bf16", "fp8"):
             RunDirectory(path).records_path(variant).unlink()

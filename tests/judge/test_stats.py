@@ -34,7 +34,9 @@ def correlated(rng: np.random.Generator, codes: np.ndarray, shares: tuple[float,
     own = rng.normal(size=len(codes))
     answers = []
     for share in shares:
-        noise = rng.normal(size=codes.max() + 1)[codes] * math.sqrt(icc) + rng.normal(size=len(codes)) * math.sqrt(1 - icc)
+        noise = rng.normal(size=codes.max() + 1)[codes] * math.sqrt(icc) + rng.normal(size=len(codes)) * math.sqrt(
+            1 - icc
+        )
         latent = math.sqrt(0.9) * (math.sqrt(icc) * haystack + math.sqrt(1 - icc) * own) + math.sqrt(0.1) * noise
         answers.append((latent < scipy_stats.norm.ppf(share)).astype(float))
     return answers
@@ -169,7 +171,9 @@ class TestSignFlip:
             totals = [sum(s * r for s, r in zip(signs, residuals, strict=True)) for signs in
                       itertools.product((-1, 1), repeat=9)]  # fmt: skip
             # Each side gets 12 of the 512 sign vectors: equal tails, as the interval has.
-            side = min(sum(t <= sum(residuals) + 1e-12 for t in totals), sum(t >= sum(residuals) - 1e-12 for t in totals))
+            side = min(
+                sum(t <= sum(residuals) + 1e-12 for t in totals), sum(t >= sum(residuals) - 1e-12 for t in totals)
+            )
             return 2 * side / 512
 
         for end, outward in ((low, -1e-6), (high, 1e-6)):
