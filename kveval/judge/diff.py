@@ -9,7 +9,7 @@ import pandas as pd
 from kveval.judge.pairing import Group, Level, Side, answered_by, groups, members, pair
 from kveval.judge.rundata import Run
 from kveval.judge.stats import Difference, Flips, Score, flips, holm, mean_score, paired_difference
-from kveval.judge.verdicts import Policy, Verdict, Word, decide, points
+from kveval.judge.verdicts import Policy, Verdict, decide, points
 from kveval.records import OUTCOMES, VariantRun
 
 # Holm corrects over the rows of one panel: what is read together. Each p-value is two-sided and only a loss can fail,
@@ -83,19 +83,9 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Headline:
-    """The answer for one candidate: fail if any of its rows fails, pass if overall and every length pass."""
-
-    variant: str
-    word: Word
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Judgement:
     policy: Policy
     comparisons: tuple[Comparison, ...]
-    headlines: tuple[Headline, ...]
 
     def of(self, variant: str, level: Level) -> list[Comparison]:
         return [c for c in self.comparisons if c.variant == variant and c.group.level == level]
@@ -115,10 +105,7 @@ def judge_run(run: Run, policy: Policy | None = None) -> Judgement:
             for group in groups(table)
         ]
     judged = _with_verdicts(run, comparisons, policy)
-    headlines = tuple(
-        _headline(v.name, [c for c in judged if c.variant == v.name]) for v in others if v.role == "candidate"
-    )
-    return Judgement(policy, tuple(judged), headlines)
+    return Judgement(policy, tuple(judged))
 
 
 def pair_variant(run: Run, variant: VariantRun) -> pd.DataFrame:
@@ -145,11 +132,11 @@ def compare(table: pd.DataFrame, variant: str, group: Group, *, policy: Policy, 
     """Compares the sides of `table`, as `pair` made it, over all of its rows; without a verdict yet."""
     pairs = answered_by(table, "baseline", "candidate")
     insensitive, keep = [], pd.Series(True, index=pairs.index)
-    for group_of_cell in (g for g in groups(pairs) if g.level == "cell"):
-        cell = members(pairs, group_of_cell)
+    for _, cell in pairs.groupby(["task", "context_length"]):
         why = _insensitive(cell["baseline_score"].mean(), cell["candidate_score"].mean(), policy)
         if why:
-            insensitive.append(f"{group_of_cell}: {why}")
+            place = Group("cell", task=cell["task"].iloc[0], context_length=int(cell["context_length"].iloc[0]))
+            insensitive.append(f"{place}: {why}")
             keep[cell.index] = False
     return Comparison(
         variant=variant,
@@ -275,43 +262,3 @@ def _cells_by_group(samples: pd.DataFrame) -> dict[Group, frozenset[tuple[str, i
         for group in groups(samples)
         for rows in [members(samples, group)]
     }
-
-
-def _headline(variant: str, comparisons: list[Comparison]) -> Headline:
-    verdicts = [(c, c.verdict) for c in comparisons if c.verdict is not None]
-    summary = [(c, v) for c, v in verdicts if c.group.level in PANELS[0]]
-    failed = [(c, v) for c, v in verdicts if v.word == "fail"]
-    if not any(c.difference.n for c, _ in summary):
-        return Headline(variant, "inconclusive", f"not measured: {summary[0][1].reason}" if summary else "no samples")
-    passed = [str(c.group) for c, v in summary if v.word == "pass" and c.group.level == "length"]
-    unsettled = [(c, v) for c, v in summary if v.word == "inconclusive"]
-    # The summary's rows say it best; a cell or family is named when it fails alone.
-    failed = [(c, v) for c, v in failed if c.group.level in PANELS[0]] or failed
-    parts = [f"passes at {_listed(passed)}"] if passed else []
-    if failed:
-        worst = min((c for c, _ in failed), key=lambda c: c.difference.delta or 0.0)
-        others = [str(c.group) for c, _ in failed if c is not worst]
-        parts.append(f"fails at {worst.group}: {_in_words(worst)}" + (f" (and at {_listed(others)})" if others else ""))
-    if unsettled and not failed:
-        parts.append(f"open at {unsettled[0][0].group}: {unsettled[0][1].reason}")
-    elif unsettled:
-        parts.append(f"open at {_listed([str(c.group) for c, _ in unsettled])}")
-    word: Word = "fail" if failed else "inconclusive" if unsettled else "pass"
-    if word == "pass":
-        parts.append(next(v.reason for c, v in summary if c.group.level == "overall"))
-    return Headline(variant, word, "; ".join(parts))
-
-
-def _in_words(comparison: Comparison) -> str:
-    difference = comparison.difference
-    interval = (
-        f", interval {100 * difference.low:+.1f} to {100 * difference.high:+.1f}"
-        if difference.low is not None and difference.high is not None
-        else ""
-    )
-    size = f"{difference.n:,} samples in {difference.clusters:,} haystacks"
-    return f"{100 * (difference.delta or 0.0):+.1f} points{interval}, {size}"
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

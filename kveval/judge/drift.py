@@ -7,8 +7,9 @@ runs of the same engine drift too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,11 @@ from kveval.records import unpack_logprobs
 _MINUS_INFINITY = -9000.0
 # Rounding of 20 float32 logprobs can leave a rest of zero or below; a larger rest only lowers the divergence.
 _LEAST_REST = 1e-6
+# Matching the alternatives of a position takes k x k comparisons: 8 MB for this many positions.
+_BATCH_POSITIONS = 20_000
+_Part = tuple[
+    str, NDArray[np.int64], NDArray[np.int32], NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]
+]  # fmt: skip
 POSITION_COLUMNS = ["sample_id", "position", "kl", "same_top1", "baseline_p", "candidate_p"]
 
 
@@ -53,18 +59,22 @@ def drift_positions(baseline: pd.DataFrame, candidate: pd.DataFrame, sample_ids:
 
     Samples without logprobs on both sides give no rows.
     """
-    parts = []
     first, second = baseline[["output_token_ids", "logprobs"]], candidate[["output_token_ids", "logprobs"]]
     shared = [i for i in sample_ids if i in first.index and i in second.index]
-    rows = zip(
-        shared, first.loc[shared].itertuples(index=False), second.loc[shared].itertuples(index=False), strict=True
-    )
-    for sample_id, (our_tokens, ours), (their_tokens, theirs) in rows:
-        if isinstance(ours, str) and isinstance(theirs, str):
-            part = _positions(our_tokens, *unpack_logprobs(ours), their_tokens, *unpack_logprobs(theirs))
-            part.insert(0, "sample_id", sample_id)
-            parts.append(part)
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=POSITION_COLUMNS)
+    pairs = zip(first.loc[shared].itertuples(), second.loc[shared].itertuples(index=False), strict=True)
+    parts = []
+    for (sample_id, our_tokens, ours), (their_tokens, theirs) in pairs:
+        if not isinstance(ours, str) or not isinstance(theirs, str):
+            continue
+        (our_ids, our_logprobs), (their_ids, their_logprobs) = unpack_logprobs(ours), unpack_logprobs(theirs)
+        count = min(shared_positions(our_tokens, their_tokens), len(our_ids), len(their_ids))
+        if count and our_ids.shape[1] and their_ids.shape[1]:
+            tokens = np.asarray(our_tokens[:count], dtype=np.int64)
+            parts.append(
+                (sample_id, tokens, our_ids[:count], our_logprobs[:count], their_ids[:count], their_logprobs[:count])
+            )
+    tables = [_positions(batch) for batch in _batches(parts)]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=POSITION_COLUMNS)
 
 
 def summarize(positions: pd.DataFrame, haystack_ids: pd.Series) -> Drift | None:
@@ -137,31 +147,44 @@ def shared_positions(ours: list[int], theirs: list[int]) -> int:
     return min(len(ours), len(theirs))
 
 
-def _positions(
-    our_tokens: list[int],
-    our_ids: NDArray[np.int32],
-    our_logprobs: NDArray[np.float32],
-    their_tokens: list[int],
-    their_ids: NDArray[np.int32],
-    their_logprobs: NDArray[np.float32],
-) -> pd.DataFrame:
-    count = min(shared_positions(our_tokens, their_tokens), len(our_ids), len(their_ids))
-    if not our_ids.shape[1] or not their_ids.shape[1]:
-        count = 0
-    tokens = np.asarray(our_tokens[:count], dtype=np.int64)
-    ours, our_p = our_ids[:count], our_logprobs[:count]
-    theirs, their_p = their_ids[:count], their_logprobs[:count]
-    known = (ours[:, :1] >= 0).all(axis=1) & (theirs[:, :1] >= 0).all(axis=1)
-    part = pd.DataFrame(
+def _batches(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
+    batch: list[_Part] = []
+    size = 0
+    for part in parts:
+        batch.append(part)
+        size += len(part[1])
+        if size >= _BATCH_POSITIONS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _positions(parts: Sequence[_Part]) -> pd.DataFrame:
+    counts = [len(tokens) for _, tokens, *_ in parts]
+    sample_ids, all_tokens, *lists = zip(*parts, strict=True)
+    our_ids, their_ids = _stack(lists[0], fill=-1), _stack(lists[2], fill=-1)
+    our_logprobs, their_logprobs = _stack(lists[1], fill=0), _stack(lists[3], fill=0)
+    tokens = np.concatenate(all_tokens)
+    table = pd.DataFrame(
         {
-            "position": np.arange(count),
-            "kl": kl_lower_bound(ours, our_p, theirs, their_p),
-            "same_top1": ours[:, 0] == theirs[:, 0] if count else np.zeros(0, dtype=bool),
-            "baseline_p": _probability(tokens, ours, our_p),
-            "candidate_p": _probability(tokens, theirs, their_p),
+            "sample_id": np.repeat(np.asarray(sample_ids, dtype=object), counts),
+            "position": np.concatenate([np.arange(count) for count in counts]),
+            "kl": kl_lower_bound(our_ids, our_logprobs, their_ids, their_logprobs),
+            "same_top1": our_ids[:, 0] == their_ids[:, 0],
+            "baseline_p": _probability(tokens, our_ids, our_logprobs),
+            "candidate_p": _probability(tokens, their_ids, their_logprobs),
         }
     )
-    return part.loc[np.flatnonzero(known)]
+    known = (our_ids[:, 0] >= 0) & (their_ids[:, 0] >= 0)
+    return table.loc[np.flatnonzero(known)]
+
+
+def _stack(arrays: Sequence[NDArray[Any]], *, fill: int) -> NDArray[Any]:
+    """[positions, k] of several samples as one, k the largest of theirs."""
+    k = max(array.shape[1] for array in arrays)
+    padded = [np.pad(array, ((0, 0), (0, k - array.shape[1])), constant_values=fill) for array in arrays]
+    return np.concatenate(padded)
 
 
 def _probability(

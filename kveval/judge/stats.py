@@ -7,6 +7,7 @@ assumed about samples that were not seen: an interval never shrinks to a point b
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from scipy.stats import binomtest
-from statsmodels.stats.multitest import multipletests
 
 SIGN_FLIP_BELOW_CLUSTERS = 20
 """With fewer clusters the sign-flip permutation replaces t; 2**19 flips can still all be enumerated."""
@@ -241,9 +241,14 @@ def flips(baseline_correct: ArrayLike, candidate_correct: ArrayLike) -> Flips:
     return Flips(down, up, p)
 
 
-def holm(p_values: list[float]) -> list[float]:
-    """p-values adjusted for being read together (Holm, Scandinavian J. Statistics 1979), in the order given."""
-    return [float(p) for p in multipletests(p_values, method="holm")[1]] if p_values else []
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p-values adjusted for being read together, in the order given (Holm, Scandinavian J. Statistics 1979)."""
+    # statsmodels has it too, but collects garbage at every call, 0.2 s each.
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
+    return [float(value) for value in adjusted]
 
 
 def _t_p(delta: float, se: float, clusters: int) -> float:

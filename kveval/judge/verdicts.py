@@ -85,7 +85,7 @@ def decide(
         return verdict(
             "fail",
             f"a loss of {points(-difference.delta)} points, beyond the margin of {margin}, and not chance "
-            f"(p = {p_holm:.2g} after Holm)",
+            f"({p_label(p_holm)} after Holm)",
         )
     if obstacle:
         return verdict("inconclusive", obstacle)
@@ -93,11 +93,14 @@ def decide(
         return verdict("inconclusive", difference.reason or "no interval")
     if insensitive:
         return verdict("inconclusive", insensitive)
+    p_factor = p_holm / difference.p if p_holm is not None and difference.p else 1.0
     if difference.clusters < fewest_clusters(policy.confidence):
+        more = more_samples(difference, policy, p_factor=p_factor)
         return verdict(
             "inconclusive",
-            f"{difference.clusters} haystacks cannot carry a pass at {policy.confidence:.0%}; "
-            f"at least {fewest_clusters(policy.confidence)} are needed",
+            f"{difference.clusters} haystacks cannot carry a pass at {policy.confidence:.0%}, at least "
+            f"{fewest_clusters(policy.confidence)} are needed; {_settles(difference, more, policy)}",
+            more,
         )
     missing = asked - difference.n
     worst = (difference.low * difference.n - missing) / asked
@@ -116,7 +119,6 @@ def decide(
             f"not excluded (margin {margin}); {_settles(sensitive, more, policy)}",
             more,
         )
-    p_factor = p_holm / difference.p if p_holm is not None and difference.p else 1.0
     more = more_samples(difference, policy, p_factor=p_factor)
     return verdict(
         "inconclusive",
@@ -183,6 +185,11 @@ def more_samples(difference: Difference, policy: Policy, *, p_factor: float) -> 
 def points(share: float) -> str:
     """A difference of scores in percentage points, without its unit: 0.0213 -> '2.1'."""
     return f"{100 * share:.1f}"
+
+
+def p_label(p: float) -> str:
+    """0.0123 -> 'p = 0.012'; what floating point cannot tell from 0 -> 'p < 1e-16'."""
+    return f"p = {p:.2g}" if p >= 1e-16 else "p < 1e-16"
 
 
 def _smallest(slack: Callable[[float], float], *, start: float) -> float | None:

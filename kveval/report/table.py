@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kveval.judge.diff import Attribution, Comparison, Judgement, judge_run
+from kveval.judge.headline import headlines
 from kveval.judge.pairing import groups, members
 from kveval.judge.rundata import Run, load_run
 from kveval.judge.scores import own_score
@@ -57,7 +58,7 @@ def summarize(run: Run, judgement: Judgement) -> dict[str, Any]:
         "partial": manifest.status != "complete",
         "baseline": manifest.baseline,
         "policy": asdict(judgement.policy),
-        "headlines": [asdict(headline) for headline in judgement.headlines],
+        "headlines": [asdict(headline) for headline in headlines(judgement)],
         "variants": {name: _variant(variant) for name, variant in manifest.variants.items()},
         "rows": [*_baseline_rows(run, judgement.policy), *_rows(run, judgement)],
     }
@@ -215,8 +216,8 @@ def _cells(row: dict[str, Any], variant: dict[str, Any]) -> list[Text]:
 def _verdict_cell(row: dict[str, Any], variant: dict[str, Any]) -> Text:
     if row["role"] != "candidate":
         return Text({"baseline": "baseline", "twin": "(twin)", "aa": "(A/A)"}[row["role"]], style="dim")
-    if variant["status"] != "complete" and row["verdict"] != "fail":
-        return Text(f"{row['verdict']}: {variant['status']}", style=_STYLES[row["verdict"]])
+    if row["n"] == 0 and variant["status"] != "complete":
+        return Text(variant["status"], style=_STYLES[row["verdict"]])
     return Text(row["verdict"], style=_STYLES[row["verdict"]])
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 from kveval.judge.diff import Judgement, pair_variant
 from kveval.judge.drift import Drift, drift_positions, ratio_to_noise, summarize
 from kveval.judge.flipped import FlippedSample, flipped_samples
+from kveval.judge.headline import headlines
 from kveval.judge.pairing import Group, answered_by, groups, members
 from kveval.judge.rundata import Run
 from kveval.judge.scores import own_score
@@ -48,7 +49,7 @@ def answer(run: Run, judgement: Judgement) -> list[dict[str, Any]]:
             "cells": [comparison_row(comparison) for comparison in judgement.of(headline.variant, "cell")],
             "families": [comparison_row(comparison) for comparison in judgement.of(headline.variant, "family")],
         }
-        for headline in judgement.headlines
+        for headline in headlines(judgement)
     ]
 
 

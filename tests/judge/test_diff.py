@@ -11,6 +11,7 @@ from make_run import Answer, make_run, make_samples, scored
 from kveval.errors import IncomparableError, RunDirectoryError
 from kveval.judge.diff import Comparison, Judgement, judge_run
 from kveval.judge.flipped import flipped_samples
+from kveval.judge.headline import headlines
 from kveval.judge.pairing import Group
 from kveval.judge.rundata import check_comparable, load_run
 from kveval.records import Outcome, SampleRow
@@ -37,6 +38,10 @@ def failing(share: float, of: Answer) -> Answer:
     return answer
 
 
+def absent(row: SampleRow, rng: np.random.Generator) -> tuple[Outcome, str] | None:
+    return None
+
+
 def judge(path: Path) -> Judgement:
     return judge_run(load_run(path))
 
@@ -55,7 +60,7 @@ def test_equal_variants_pass_and_a_losing_one_fails(tmp_path: Path) -> None:
         answers={"bf16": scored(0.9), "same": scored(0.9), "fp8": losing(0.08, scored(0.9))},
     )
     judgement = judge(path)
-    assert [(h.variant, h.word) for h in judgement.headlines] == [("same", "pass"), ("fp8", "fail")]
+    assert [(h.variant, h.word) for h in headlines(judgement)] == [("same", "pass"), ("fp8", "fail")]
     same, fp8 = overall(judgement, "same"), overall(judgement, "fp8")
     assert same.identical == 1
     assert (same.difference.delta, same.difference.n, same.difference.clusters) == (0, 600, 60)
@@ -93,7 +98,7 @@ def test_engine_errors_are_counted_and_never_pass(tmp_path: Path) -> None:
         tmp_path / "run",
         answers={
             "bf16": scored(0.9), "few": failing(0.005, scored(0.9)), "many": failing(0.1, scored(0.9)),
-            "all": lambda row, rng: ("engine_error", ""), "none": lambda row, rng: None,
+            "all": failing(1.1, scored(0.9)), "none": absent,
         },
     )  # fmt: skip
     judgement = judge(path)
@@ -122,7 +127,7 @@ def test_an_unfinished_variant_does_not_pass(tmp_path: Path, status: str) -> Non
     )
     judgement = judge(path)
     assert words(judgement, "fp8") == {"inconclusive"}
-    assert "the engine said no" in judgement.headlines[0].reason
+    assert "the engine said no" in headlines(judgement)[0].reason
 
 
 def test_an_unfinished_baseline_passes_nothing(tmp_path: Path) -> None:
@@ -157,7 +162,7 @@ def test_leaving_the_ceiling_fails(tmp_path: Path) -> None:
     path = make_run(tmp_path / "run", answers={"bf16": scored(1.1), "int2": scored(-0.1)})
     judgement = judge(path)
     assert words(judgement, "int2") == {"fail"}
-    assert judgement.headlines[0].reason.startswith("fails at ")
+    assert headlines(judgement)[0].reason.startswith("fails overall: -100.0 points")
 
 
 def test_a_twin_divides_the_loss(tmp_path: Path) -> None:
@@ -177,7 +182,7 @@ def test_a_twin_divides_the_loss(tmp_path: Path) -> None:
     assert found.kernel.high is not None
     assert found.kernel.high < 0
     assert overall(judgement, "fp8-twin").verdict is None
-    assert [h.variant for h in judgement.headlines] == ["fp8"]
+    assert [h.variant for h in headlines(judgement)] == ["fp8"]
 
 
 def test_noise_stands_beside_over_the_samples_of_the_second_run(tmp_path: Path) -> None:
@@ -214,7 +219,7 @@ def test_noise_stands_beside_over_the_samples_of_the_second_run(tmp_path: Path) 
 def test_a_run_without_samples_is_inconclusive(tmp_path: Path) -> None:
     path = make_run(tmp_path / "run", samples=[], answers={"bf16": scored(1), "fp8": scored(1)})
     judgement = judge(path)
-    assert [h.word for h in judgement.headlines] == ["inconclusive"]
+    assert [h.word for h in headlines(judgement)] == ["inconclusive"]
 
 
 def test_one_sample(tmp_path: Path) -> None:
@@ -255,7 +260,7 @@ class TestLoading:
         RunDirectory(path).samples_path.unlink()
         for variant in ("bf16", "fp8"):
             RunDirectory(path).records_path(variant).unlink()
-        assert [h.word for h in judge(path).headlines] == ["inconclusive"]
+        assert [h.word for h in headlines(judge(path))] == ["inconclusive"]
 
 
 class TestComparable:
@@ -287,5 +292,5 @@ class TestComparable:
     def test_another_temperature(self, tmp_path: Path) -> None:
         first = make_run(tmp_path / "a", answers={"bf16": scored(1)})
         second = make_run(tmp_path / "b", answers={"bf16": scored(1)}, manifest={"sampling": {"temperature": 1.0}})
-        with pytest.raises(IncomparableError, match="sampling setting 'temperature' differs: 0.0 and 1.0"):
+        with pytest.raises(IncomparableError, match=r"sampling setting 'temperature' differs: 0\.0 and 1\.0"):
             check_comparable(load_run(first), load_run(second))

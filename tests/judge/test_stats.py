@@ -10,6 +10,7 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats as scipy_stats
 from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
 from kveval.judge.stats import (
@@ -207,7 +208,9 @@ class TestFlips:
             assert result.p == 1
 
 
-def test_holm_by_hand() -> None:
+def test_holm_equals_statsmodels() -> None:
+    p_values = np.random.default_rng(10).random(40) ** 3
+    assert holm(list(p_values)) == pytest.approx(multipletests(p_values, method="holm")[1])
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([]) == []
 

@@ -76,7 +76,8 @@ def test_190_equal_answers_pass() -> None:
 def test_equal_answers_of_five_haystacks_do_not_pass() -> None:
     result = verdict(difference(0, 0, 1000, 5))
     assert result.word == "inconclusive"
-    assert result.reason == "5 haystacks cannot carry a pass at 95%; at least 6 are needed"
+    assert result.reason.startswith("5 haystacks cannot carry a pass at 95%, at least 6 are needed; about 200 more")
+    assert result.more_samples == 200
     assert fewest_clusters(0.95) == 6
     assert fewest_clusters(0.99) == 8
 
@@ -155,7 +156,7 @@ def test_simulated_nights_without_change_fail_rarely(icc: float) -> None:
     codes = np.repeat(np.arange(20), 5)
     thresholds = scipy_stats.norm.ppf(np.linspace(0.5, 0.98, 24))
     false_alarms = 0
-    for _ in range(100):
+    for _ in range(200):
         found = []
         for threshold in thresholds:
             shared, *own = (
@@ -166,7 +167,7 @@ def test_simulated_nights_without_change_fail_rarely(icc: float) -> None:
         adjusted = holm([difference.p or 1.0 for difference in found])
         suspects = [(d, p) for d, p in zip(found, adjusted, strict=True) if p < 0.05]
         false_alarms += any(verdict(d, p_holm=p).word == "fail" for d, p in suspects)
-    assert false_alarms <= 5
+    assert false_alarms <= 10
 
 
 def test_at_the_margin_no_number_settles() -> None:

@@ -1,0 +1,72 @@
+"""The answer for one candidate, in one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kveval.judge.diff import PANELS, Comparison, Judgement
+from kveval.judge.verdicts import Word
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """Fail if any row of the candidate fails, pass if overall and every length pass."""
+
+    variant: str
+    word: Word
+    reason: str
+
+
+def headlines(judgement: Judgement) -> list[Headline]:
+    """One for every candidate, in the run's order."""
+    judged = [comparison for comparison in judgement.comparisons if comparison.verdict is not None]
+    return [
+        _headline(variant, [comparison for comparison in judged if comparison.variant == variant])
+        for variant in dict.fromkeys(comparison.variant for comparison in judged)
+    ]
+
+
+def _headline(variant: str, comparisons: list[Comparison]) -> Headline:
+    summary = [c for c in comparisons if c.group.level in PANELS[0]]
+    overall = next(c for c in summary if c.group.level == "overall")
+    if not overall.difference.n:
+        return Headline(variant, "inconclusive", f"not measured: {_reason(overall)}")
+    failed, unsettled = _of_word(summary, "fail") or _of_word(comparisons, "fail"), _of_word(summary, "inconclusive")
+    passed = [c for c in _of_word(summary, "pass") if c.group.level == "length"]
+    parts = [f"passes {_where(passed)}"] if passed else []
+    if failed:
+        worst = min(failed, key=lambda c: c.difference.delta or 0.0)
+        others = [c for c in failed if c is not worst]
+        parts.append(f"fails {_where([worst])}: {_in_words(worst)}" + (f" (also {_where(others)})" if others else ""))
+    if unsettled:
+        parts.append(
+            f"open {_where(unsettled)}" if failed else f"open {_where(unsettled[:1])}: {_reason(unsettled[0])}"
+        )
+    if not failed and not unsettled:
+        parts.append(_reason(overall))
+    word: Word = "fail" if failed else "inconclusive" if unsettled else "pass"
+    return Headline(variant, word, "; ".join(parts))
+
+
+def _of_word(comparisons: list[Comparison], word: Word) -> list[Comparison]:
+    return [c for c in comparisons if c.verdict is not None and c.verdict.word == word]
+
+
+def _reason(comparison: Comparison) -> str:
+    return comparison.verdict.reason if comparison.verdict is not None else ""
+
+
+def _where(comparisons: list[Comparison]) -> str:
+    names = [str(c.group) if c.group.level == "overall" else f"at {c.group}" for c in comparisons]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _in_words(comparison: Comparison) -> str:
+    difference = comparison.difference
+    interval = (
+        f", interval {100 * difference.low:+.1f} to {100 * difference.high:+.1f}"
+        if difference.low is not None and difference.high is not None
+        else ""
+    )
+    size = f"{difference.n:,} samples in {difference.clusters:,} haystacks"
+    return f"{100 * (difference.delta or 0.0):+.1f} points{interval}, {size}"
