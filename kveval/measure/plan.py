@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,14 @@ from kveval.tasks.task import Cell, Sample, Task
 
 # Room above the longest prompt and its output for the smoke questions.
 _SLACK_TOKENS = 8
+
+_OWN_FLAGS = {
+    "model": "the key model, or a variant's model",
+    "port": "engine.port",
+    "host": "none, the engine listens on this machine only",
+    "served-model-name": "none",
+    "kv-cache-dtype": "kv_cache_dtype of a variant",
+}
 
 # Assumed for the estimate only: useful arithmetic per second of one CPU core, and of a data-centre GPU.
 _CPU_CORE_FLOPS = 8e10
@@ -69,9 +77,11 @@ def make_plan(config: SweepConfig, installation: Installation) -> Plan:
         else model
         for variant in variants
     }
-    tasks = load_tasks([task.name for task in config.tasks])
-    cells = [cell for task in config.tasks for cell in _cells(config, task, tasks[task.name])]
-    _check_window(config, model, tasks, cells)
+    asked = load_tasks([task.name for task in config.tasks])
+    tasks = {task.name: task for task in asked.values()}
+    cells = [cell for wanted in config.tasks for cell in _cells(config, wanted, asked[wanted.name])]
+    _check_flags(config)
+    _check_window(config, variants, models, tasks, cells)
     prompt_format = PromptFormat.load(model.path, config.prompt_style, config.chat_template_kwargs)
     _check_same_prompts(models, model, prompt_format, config)
     samples = [sample for cell in cells for sample in build_samples(tasks[cell.task], cell, prompt_format)]
@@ -127,18 +137,41 @@ def _cells(config: SweepConfig, wanted: TaskConfig, task: Task) -> Iterator[Cell
         )
 
 
-def _check_window(config: SweepConfig, model: Model, tasks: dict[str, Task], cells: list[Cell]) -> None:
-    flag = config.engine.args.get("max-model-len", config.engine.args.get("max_model_len"))
-    window = int(flag) if isinstance(flag, int | str) and str(flag).isdigit() else model.window
-    if window is None:
-        return
-    for cell in cells:
-        budget = tasks[cell.task].max_output_tokens
-        if cell.context_length + budget + _SLACK_TOKENS > window:
-            raise PlanError(
-                f"context_lengths: {cell.context_length} with {budget} output tokens of {cell.task} does not fit "
-                f"the model's window of {window}; allowed: up to {window - budget - _SLACK_TOKENS}"
-            )
+def _check_flags(config: SweepConfig) -> None:
+    places = {"engine.args": config.engine.args}
+    places |= {f"variants.{variant.name}.engine_args": variant.engine_args for variant in config.variants}
+    for place, arguments in places.items():
+        for name in arguments:
+            instead = _OWN_FLAGS.get(name.lstrip("-").replace("_", "-"))
+            if instead:
+                raise PlanError(f"{place}: {name!r} is set by kveval; allowed: {instead}")
+
+
+def _check_window(
+    config: SweepConfig,
+    variants: list[ResolvedVariant],
+    models: dict[str, Model],
+    tasks: dict[str, Task],
+    cells: list[Cell],
+) -> None:
+    for variant in variants:
+        flag = _flag_tokens(config.engine.args | variant.config.engine_args)
+        window = flag or models[variant.name].window
+        if window is None:
+            continue
+        whose = f"max-model-len of {variant.name}," if flag else "the model's window of"
+        for cell in cells:
+            budget = tasks[cell.task].max_output_tokens
+            if cell.context_length + budget + _SLACK_TOKENS > window:
+                raise PlanError(
+                    f"context_lengths: {cell.context_length} with {budget} output tokens of {cell.task} does not fit "
+                    f"{whose} {window}; allowed: up to {window - budget - _SLACK_TOKENS}"
+                )
+
+
+def _flag_tokens(arguments: Mapping[str, Any]) -> int | None:
+    flag = arguments.get("max-model-len", arguments.get("max_model_len"))
+    return int(flag) if str(flag).isdigit() else None
 
 
 def _check_same_prompts(

@@ -15,16 +15,13 @@ import numpy as np
 
 from kveval.errors import PlanError
 from kveval.tasks.corpora import source
-from kveval.tasks.filler import Cut, Filler, Run, Source
+from kveval.tasks.filler import Cut, Filler, Source
+from kveval.tasks.placement import Placed, end_of_filler, interleave, opener, positions
 from kveval.tasks.prompt import PromptFormat
 from kveval.tasks.seeding import seeded
 from kveval.tasks.task import Cell, Prompt, Sample, Task
 from kveval.tasks.tokenizer import Tokenizer
 
-SLACK_TOKENS = 8
-"""A prompt has at most this many tokens less than its context_length, and never more than context_length."""
-
-DEPTH_TOLERANCE_PERCENT = 1.0
 _CONTEXT = "KVEVALQCONTEXTQMARKER"
 _EXCERPT_TOKENS = 24
 
@@ -100,9 +97,14 @@ def depths_percent(needles: int, phase: float) -> list[float]:
     return [100 * (k + phase) / needles for k in range(needles)]
 
 
-def haystack_numbers(cell: Cell) -> list[range]:
-    """Sample numbers of each haystack of a cell: as few haystacks as the cell allows, of equal size within one."""
-    count = -(-cell.samples // cell.questions_per_haystack)
+def haystack_numbers(cell: Cell, builder: object = None) -> list[range]:
+    """Sample numbers of each haystack of a cell: as few haystacks as the cell allows, of equal size within one.
+
+    A builder that plants whole documents may also have ``most_questions(context_length)``: how many fit.
+    """
+    most = getattr(builder, "most_questions", None)
+    questions = min(cell.questions_per_haystack, most(cell.context_length)) if most else cell.questions_per_haystack
+    count = -(-cell.samples // questions)
     bounds = [h * cell.samples // count for h in range(count + 1)]
     return [range(first, past) for first, past in pairwise(bounds)]
 
@@ -121,7 +123,7 @@ def iter_haystacks(task: Task, cell: Cell, prompt_format: PromptFormat) -> Itera
     Raises:
         PlanError: a haystack does not fit its context_length or the filler is too short for it.
     """
-    numbers = haystack_numbers(cell)
+    numbers = haystack_numbers(cell, task.builder)
     rng = seeded(task.name, cell.context_length, "phases", cell.seed)
     strata = list(range(len(numbers)))
     rng.shuffle(strata)
@@ -138,40 +140,34 @@ class _Frame:
     feet: list[np.ndarray]
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """A needle in its place: `start` tokens of context before it, `tokens` long."""
-
-    start: int
-    tokens: int
-
-
 def _assemble(
-    task: Task,
-    cell: Cell,
-    prompt_format: PromptFormat,
-    index: int,
-    numbers: range,
-    phase: float,
+    task: Task, cell: Cell, prompt_format: PromptFormat, index: int, numbers: range, phase: float
 ) -> list[Sample]:
     rng = seeded(task.name, cell.context_length, index, cell.seed)
     plan: Haystack = task.builder.haystack(numbers, phase, rng)
     frame = _frame(task, prompt_format, plan)
-    planted = [encoding.ids for encoding in prompt_format.tokenizer.encode([n.lead + n.text for n in plan.needles])]
     room = [cell.context_length - len(frame.head) - len(foot) for foot in frame.feet]
-    opener = _opener(plan.needles, planted, min(room))
-    if opener is not None:
-        planted[opener] = prompt_format.encode(plan.needles[opener].text)
+    opens = opener([needle.depth_percent for needle in plan.needles], min(room))
+    planted = _encode_needles(prompt_format, plan.needles, opens)
     planted_tokens = sum(len(ids) for ids in planted)
-    _refuse_short(task, cell, index, room, planted_tokens, len(plan.needles))
+    _refuse_short(task, cell, index, min(room), planted_tokens, len(planted))
 
     text = plan.source or source(cell.haystack_style)
-    filler = _filler(text, prompt_format.tokenizer)
     forbidden = {string.lower() for string in plan.forbidden}
-    run = filler.run(rng, max(room) - planted_tokens + 1, forbidden, opens_context=opener is None)
-    ends = [_end(run, tokens - planted_tokens) for tokens in room]
-    positions = _positions(plan, planted, run, ends, opener)
-    context, placed = _interleave(run, planted, positions, min(ends))
+    filler = _filler(text, prompt_format.tokenizer).run(
+        rng, max(room) - planted_tokens + 1, forbidden, opens_context=opens is None
+    )
+    ends = [end_of_filler(filler.cuts, tokens - planted_tokens) for tokens in room]
+    asked_in = {k: end for question, end in zip(plan.questions, ends, strict=True) for k in question.needles}
+    places = positions(
+        [needle.depth_percent for needle in plan.needles],
+        [len(ids) for ids in planted],
+        [asked_in.get(k, min(ends)) + planted_tokens for k in range(len(planted))],
+        filler.cuts[: min(ends) + 1],
+        plan.least_cut,
+        opens,
+    )
+    context, placed = interleave(filler, planted, places, min(ends))
 
     shared = np.concatenate((frame.head, context))
     stop = task.stop if prompt_format.style == "completion" else ()
@@ -180,12 +176,12 @@ def _assemble(
     fixed.update(shared.astype("<i4", copy=False).tobytes())
     samples = []
     for question, foot, end in zip(plan.questions, frame.feet, ends, strict=True):
-        tail = np.concatenate((run.ids[min(ends) : end], foot))
+        tail = np.concatenate((filler.ids[min(ends) : end], foot))
         digest = fixed.copy()
         digest.update(tail.astype("<i4", copy=False).tobytes())
         digest.update(json.dumps([len(shared) + len(tail), list(question.answers)]).encode())
-        own = [placed[needle] for needle in question.needles]
-        depths = [_depth_percent(needle, end + planted_tokens) for needle in own]
+        own = [placed[k] for k in question.needles]
+        depths = [needle.depth_percent(end + planted_tokens) for needle in own]
         samples.append(
             Sample(
                 sample_id=digest.hexdigest()[:16],
@@ -244,10 +240,15 @@ def frame_texts(task: Task, prompt_format: PromptFormat, fields: Mapping[str, An
     return head, foot + joint + prefix
 
 
-def _refuse_short(task: Task, cell: Cell, index: int, room: list[int], planted_tokens: int, needles: int) -> None:
-    short = planted_tokens - min(room)
+def _encode_needles(prompt_format: PromptFormat, needles: Sequence[Needle], opens: int | None) -> list[np.ndarray]:
+    texts = [needle.text if k == opens else needle.lead + needle.text for k, needle in enumerate(needles)]
+    return [encoding.ids for encoding in prompt_format.tokenizer.encode(texts)]
+
+
+def _refuse_short(task: Task, cell: Cell, index: int, room: int, planted_tokens: int, needles: int) -> None:
+    short = planted_tokens - room
     if short > 0:
-        around = cell.context_length - min(room)
+        around = cell.context_length - room
         raise PlanError(
             f"task {task.name!r} at context_length {cell.context_length}, haystack {index}: {short} tokens short; "
             f"{needles} needles need {planted_tokens} tokens, template and question {around}; "
@@ -261,71 +262,7 @@ def _filler(text: Source, tokenizer: Tokenizer) -> Filler:
     return Filler(text, tokenizer)
 
 
-def _opener(needles: Sequence[Needle], planted: list[np.ndarray], room: int) -> int | None:
-    """The needle that stands at the very start of the context, before any filler."""
-    if not needles:
-        return None
-    first = min(range(len(needles)), key=lambda k: needles[k].depth_percent)
-    asked_tokens = needles[first].depth_percent / 100 * (room - len(planted[first]))
-    return first if asked_tokens < min(2.0, DEPTH_TOLERANCE_PERCENT / 200 * room) else None
-
-
-def _end(run: Run, fill_tokens: int) -> int:
-    """Filler tokens used when there is room for `fill_tokens`: up to 8 less, to end a sentence or a word."""
-    low = max(fill_tokens - SLACK_TOKENS, 0)
-    window = run.cuts[low : fill_tokens + 1]
-    best = min(int(window.max()), Cut.SENTENCE)
-    return low + int(np.flatnonzero(window >= best)[-1])
-
-
-def _positions(
-    plan: Haystack, planted: list[np.ndarray], run: Run, ends: list[int], opener: int | None
-) -> list[tuple[int, int]]:
-    """(filler tokens before it, needle index), in order of place."""
-    planted_tokens = sum(len(ids) for ids in planted)
-    last = min(ends)
-    asked_by = {needle: end for question, end in zip(plan.questions, ends, strict=True) for needle in question.needles}
-    positions: list[tuple[int, int]] = []
-    low, before = (0 if opener is not None else 1), 0
-    for k in sorted(range(len(planted)), key=lambda k: (k != opener, plan.needles[k].depth_percent)):
-        span = asked_by.get(k, last) + planted_tokens - len(planted[k])
-        target = plan.needles[k].depth_percent / 100 * span - before
-        tolerance = DEPTH_TOLERANCE_PERCENT / 100 * span
-        at = 0 if k == opener else _cut_near(run.cuts[: last + 1], target, tolerance, min(low, last), plan.least_cut)
-        positions.append((at, k))
-        low, before = max(at, low), before + len(planted[k])
-    return positions
-
-
-def _cut_near(cuts: np.ndarray, target: float, tolerance: float, low: int, least: Cut) -> int:
-    """The place nearest `target` and not below `low`: a sentence end within the tolerance, else the least cut."""
-    first, last = max(low, int(np.ceil(target - tolerance))), min(len(cuts) - 1, int(target + tolerance))
-    for kind in (Cut.SENTENCE, least):
-        places = np.flatnonzero(cuts[first : last + 1] >= max(kind, least)) + first
-        if len(places):
-            return int(places[np.argmin(np.abs(places - target))])
-    places = np.flatnonzero(cuts[low:] >= least) + low
-    return int(places[np.argmin(np.abs(places - target))]) if len(places) else len(cuts) - 1
-
-
-def _interleave(
-    run: Run, planted: list[np.ndarray], positions: list[tuple[int, int]], end: int
-) -> tuple[np.ndarray, dict[int, _Placed]]:
-    parts: list[np.ndarray] = []
-    placed: dict[int, _Placed] = {}
-    used, before = 0, 0
-    for at, k in positions:
-        parts += [run.ids[used:at], planted[k]]
-        placed[k] = _Placed(at + before, len(planted[k]))
-        used, before = at, before + len(planted[k])
-    return np.concatenate([*parts, run.ids[used:end]]), placed
-
-
-def _depth_percent(needle: _Placed, context_tokens: int) -> float:
-    return round(100 * needle.start / max(context_tokens - needle.tokens, 1), 3)
-
-
-def _excerpt(prompt_format: PromptFormat, context: np.ndarray, needle: _Placed) -> str:
+def _excerpt(prompt_format: PromptFormat, context: np.ndarray, needle: Placed) -> str:
     first = max(needle.start - _EXCERPT_TOKENS, 0)
     text = prompt_format.decode(context[first : needle.start + needle.tokens + _EXCERPT_TOKENS])
     return " ".join(text.replace("\ufffd", "").split())

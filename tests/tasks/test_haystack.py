@@ -16,7 +16,6 @@ from scipy.stats import chisquare
 from kveval.errors import PlanError
 from kveval.tasks.filler import Cut
 from kveval.tasks.haystack import (
-    SLACK_TOKENS,
     Haystack,
     Needle,
     Question,
@@ -27,6 +26,7 @@ from kveval.tasks.haystack import (
     iter_haystacks,
 )
 from kveval.tasks.needle import ManySubjects, ManyValues, OfManyKinds, OfOneKind
+from kveval.tasks.placement import SLACK_TOKENS
 from kveval.tasks.prompt import PromptFormat
 from kveval.tasks.task import Cell, Sample, Task
 
