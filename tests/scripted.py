@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
+import numpy as np
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -22,6 +25,8 @@ from kveval.engines.capabilities import ResolvedVariant
 from kveval.engines.facts import Facts
 from kveval.engines.vllm import free_port
 from kveval.errors import EngineError
+from kveval.measure.plan import Plan
+from kveval.tasks.task import Sample
 
 
 @dataclass
@@ -29,43 +34,85 @@ class Reply:
     """What one request gets.
 
     Attributes:
-        logprob: of every token; NaN is sent as such.
-        hang: the server accepts the request and never answers.
+        logprob: of every token; NaN is sent as such, None as null.
+        hang: the server accepts the request and never answers, and is not healthy while it does not.
         die: the server goes away in the middle of the answer.
+        raw: sent as the whole event stream.
+        prompt_tokens: what the server says it saw; None = the truth.
     """
 
     text: str = ""
     finish_reason: str | None = "stop"
     status: int = 200
-    logprob: float = -0.1
+    message: str = "scripted failure"
+    logprob: float | None = -0.1
     delay_s: float = 0.0
+    token_delay_s: float = 0.0
     hang: bool = False
     die: bool = False
     raw: str | None = None
+    prompt_tokens: int | None = None
 
 
 Handler = Callable[[list[int], dict[str, Any]], Reply]
 
 
-class ScriptedServer:
-    """Answers /v1/completions from `handler`; keeps every request body it saw."""
+def always(reply: Reply) -> Handler:
+    return lambda _prompt, _body: reply
 
-    def __init__(self, handler: Handler, *, cache_dtype: str = "bfloat16", capacity_tokens: int = 1_000_000) -> None:
+
+def _json(value: Any, status_code: int = 200) -> Response:
+    """Starlette's own response knows neither NaN nor half a surrogate pair."""
+    return Response(json.dumps(value), status_code, media_type="application/json")
+
+
+class ScriptedServer:
+    """Answers /v1/completions from `handler`.
+
+    Attributes:
+        requests: every request body it saw.
+        perplexity_logprob: of every token of a text whose perplexity is asked.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        cache_dtype: str = "bfloat16",
+        capacity_tokens: int = 1_000_000,
+        perplexity_logprob: float | None = -3.0,
+        version: str = "scripted",
+    ) -> None:
         self.handler = handler
         self.cache_dtype = cache_dtype
         self.capacity_tokens = capacity_tokens
+        self.perplexity_logprob = perplexity_logprob
+        self.version = version
         self.requests: list[dict[str, Any]] = []
-        self.running = self.most_running = 0
+        self.running = self.most_running = self.hanging = 0
         self.prompt_tokens = 0
+        self.cached: set[tuple[int, ...]] = set()
         self.died = False
         self.max_model_len = 1 << 20
-        self.port = free_port()
+        self.port = 0
         self._server: uvicorn.Server | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def asked(self) -> list[list[int]]:
+        """Prompts of the requests that were no smoke questions."""
+        return [body["prompt"] for body in self.requests if "cache_salt" not in body]
+
+    async def __aenter__(self) -> ScriptedServer:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
 
     async def start(self) -> None:
         app = Starlette(
@@ -77,26 +124,36 @@ class ScriptedServer:
                 Route("/v1/completions", self._completions, methods=["POST"]),
             ]
         )
-        config = uvicorn.Config(app, port=self.port, log_level="error", timeout_graceful_shutdown=1, lifespan="off")
+        self.died = False
+        self.prompt_tokens = 0
+        self.cached.clear()
+        self.port = free_port()
+        config = uvicorn.Config(app, port=self.port, log_level="critical", timeout_graceful_shutdown=1, lifespan="off")
         self._server = uvicorn.Server(config)
-        self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
         self._server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign]
         self._task = asyncio.create_task(self._server.serve())
-        while not self._server.started:
-            await asyncio.sleep(0.01)
+        while not self._server.started:  # noqa: ASYNC110 - uvicorn has no event for it
+            await asyncio.sleep(0.005)
 
     async def stop(self) -> None:
         if self._server is not None and self._task is not None:
-            self._server.should_exit = self._server.force_exit = True
+            # At once: the server itself looks for its end every 100 ms only.
+            self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
+            self._server.force_exit = True
+            await self._server.shutdown()
             self._server = None
 
+    @property
+    def is_up(self) -> bool:
+        return self._server is not None
+
     async def _health(self, _: Request) -> Response:
-        return PlainTextResponse("", status_code=500 if self.died else 200)
+        return PlainTextResponse("", status_code=503 if self.died or self.hanging else 200)
 
     async def _version(self, _: Request) -> Response:
-        return JSONResponse({"version": "scripted"})
+        return JSONResponse({"version": self.version})
 
     async def _models(self, _: Request) -> Response:
         return JSONResponse({"data": [{"id": "kveval", "max_model_len": self.max_model_len}]})
@@ -105,15 +162,15 @@ class ScriptedServer:
         return PlainTextResponse(
             f'vllm:cache_config_info{{block_size="16",cache_dtype="{self.cache_dtype}",enable_prefix_caching="True",'
             f'kv_cache_size_tokens="{self.capacity_tokens}",kv_cache_dtype_skip_layers="[]"}} 1.0\n'
-            "# TYPE vllm:prompt_tokens counter\n"
+            "# TYPE vllm:prompt_tokens_total counter\n"
             f"vllm:prompt_tokens_total {self.prompt_tokens}\n"
         )
 
     async def _completions(self, request: Request) -> Response:
         body = await request.json()
         if "prompt_logprobs" in body:
-            rows = [None, *({"1": {"logprob": -3.0}} for _ in range(20))]
-            return JSONResponse({"choices": [{"text": "", "prompt_logprobs": rows}]})
+            rows = [None, *({"1": {"logprob": self.perplexity_logprob}} for _ in range(20))]
+            return _json({"choices": [{"text": "", "prompt_logprobs": rows}]})
         self.requests.append(body)
         prompt = body["prompt"]
         reply = self.handler(prompt, body)
@@ -121,27 +178,33 @@ class ScriptedServer:
         self.most_running = max(self.most_running, self.running)
         try:
             await asyncio.sleep(reply.delay_s)
-            while reply.hang:
-                await asyncio.sleep(0.05)
-                if await request.is_disconnected():
-                    break
+            await self._hang(request, reply)
         finally:
             self.running -= 1
-        if reply.die:
-            self.died = True
         if self.died:
             return PlainTextResponse("gone", status_code=500)
         if reply.status != 200:
-            return JSONResponse({"error": {"message": "scripted failure"}}, status_code=reply.status)
+            return _json({"error": {"message": reply.message}}, status_code=reply.status)
         if reply.raw is not None:
             return PlainTextResponse(reply.raw, media_type="text/event-stream")
         self.prompt_tokens += len(prompt)
         return StreamingResponse(self._stream(prompt, reply), media_type="text/event-stream")
 
+    async def _hang(self, request: Request, reply: Reply) -> None:
+        if not reply.hang:
+            return
+        self.hanging += 1
+        while not await request.is_disconnected():  # noqa: ASYNC110 - nor for this
+            await asyncio.sleep(0.02)
+
     async def _stream(self, prompt: list[int], reply: Reply) -> AsyncIterator[str]:
         pieces = [piece + " " for piece in reply.text.split(" ")] if reply.text else [""]
         pieces[-1] = pieces[-1].removesuffix(" ")
         for position, piece in enumerate(pieces):
+            if reply.die:
+                self.died = True
+                raise ConnectionResetError("scripted death")
+            await asyncio.sleep(reply.token_delay_s)
             token = f"token_id:{sum(piece.encode()) % 997}"
             last = position == len(pieces) - 1
             choice = {
@@ -153,7 +216,10 @@ class ScriptedServer:
                 },
             }
             yield f"data: {json.dumps({'choices': [choice]})}\n\n"
-        usage = {"prompt_tokens": len(prompt), "prompt_tokens_details": {"cached_tokens": 0}}
+        seen = len(prompt) if reply.prompt_tokens is None else reply.prompt_tokens
+        cached = (len(prompt) - 1) // 16 * 16 if tuple(prompt) in self.cached else 0
+        self.cached.add(tuple(prompt))
+        usage = {"prompt_tokens": seen, "prompt_tokens_details": {"cached_tokens": cached}}
         yield f"data: {json.dumps({'choices': [], 'usage': usage})}\n\n"
         yield "data: [DONE]\n\n"
 
@@ -166,16 +232,14 @@ class ScriptedEngine:
     server: ScriptedServer
     log_path: Path
     fail_to_start: str | None = None
-    starts: int = 0
+    emulation_live: bool = True
     model_name: str = "kveval"
     base_url: str = field(init=False, default="")
 
     async def start(self, on_status: OnStatus) -> None:
+        on_status("loading weights")
         if self.fail_to_start:
             raise EngineError(self.fail_to_start, "last line of the log")
-        on_status("loading weights")
-        self.starts += 1
-        self.server.died = False
         await self.server.start()
         self.base_url = self.server.base_url
 
@@ -183,15 +247,17 @@ class ScriptedEngine:
         return f"{self.variant.name}: the engine stopped (exit code -9)" if self.server.died else None
 
     async def facts(self) -> Facts:
-        import httpx
-
-        async with httpx.AsyncClient(base_url=self.base_url) as client:
-            metrics_text = (await client.get("/metrics")).text
-            models = (await client.get("/v1/models")).json()
+        try:
+            async with httpx.AsyncClient(base_url=self.base_url, verify=False) as client:  # noqa: S501 - no TLS
+                version = (await client.get("/version")).json()["version"]
+                metrics_text = (await client.get("/metrics")).text
+                models = (await client.get("/v1/models")).json()
+        except httpx.HTTPError as error:
+            raise EngineError(f"{self.variant.name}: the server does not answer") from error
         emulated = self.variant.emulate is not None
         return engine_facts.assemble(
             self.variant,
-            version="scripted",
+            version=version,
             metrics_text=metrics_text,
             models=models,
             log="",
@@ -199,8 +265,64 @@ class ScriptedEngine:
             startup_seconds=0.1,
             engine_args={},
             emulation_label="scripted" if emulated else None,
-            emulation_live=True if emulated else None,
+            emulation_live=self.emulation_live if emulated else None,
         )
 
     async def stop(self) -> None:
         await self.server.stop()
+
+
+class ScriptedEngines:
+    """An engine factory: one server per variant, the same over its launches.
+
+    Args:
+        handler: of every variant.
+
+    Attributes:
+        launches: names of the variants launched, in order.
+        handlers: of single variants, in place of `handler`.
+        options: arguments of single variants' servers.
+        fail_to_start: what single variants' engines die of, from the launch with that number on (from 1).
+        dead_emulation: variants whose plugin is not live.
+    """
+
+    def __init__(self, handler: Handler) -> None:
+        self.handler = handler
+        self.handlers: dict[str, Handler] = {}
+        self.options: dict[str, Mapping[str, Any]] = {}
+        self.fail_to_start: dict[str, tuple[int, str]] = {}
+        self.dead_emulation: set[str] = set()
+        self.servers: dict[str, ScriptedServer] = {}
+        self.launches: list[str] = []
+
+    def __call__(self, plan: Plan, variant: ResolvedVariant, log_path: Path) -> ScriptedEngine:
+        name = variant.name
+        self.launches.append(name)
+        capacity = 2_000_000 if variant.is_native_8bit_or_less else 1_000_000
+        options = {"cache_dtype": variant.kv_cache_dtype, "capacity_tokens": capacity, **self.options.get(name, {})}
+        server = self.servers.setdefault(name, ScriptedServer(self.handlers.get(name, self.handler), **options))
+        first, reason = self.fail_to_start.get(name, (0, ""))
+        fails = bool(reason) and self.launches.count(name) >= first
+        return ScriptedEngine(variant, server, log_path, reason if fails else None, name not in self.dead_emulation)
+
+    def requests(self) -> int:
+        """Requests of all servers, smoke questions left out."""
+        return sum(len(server.asked) for server in self.servers.values())
+
+
+class Oracle:
+    """Knows the samples of a plan by their prompts and answers every one of them rightly."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._samples = {sample.prompt.sha256(): sample for sample in plan.samples}
+
+    def sample(self, prompt: list[int]) -> Sample:
+        return self._samples[hashlib.sha256(np.array(prompt, dtype="<i4").tobytes()).hexdigest()]
+
+    def ids(self, server: ScriptedServer) -> list[str]:
+        """sample_ids in the order `server` was asked them."""
+        return [self.sample(prompt).sample_id for prompt in server.asked]
+
+    def __call__(self, prompt: list[int], body: dict[str, Any]) -> Reply:
+        doc = self.sample(prompt).doc
+        return Reply("it is not stated in the text" if doc["absent"] else "they are " + " and ".join(doc["answers"]))

@@ -14,7 +14,7 @@ import kveval
 PACKAGE = Path(kveval.__file__).parent
 
 # Each package may import those before it; measure and judge share nothing but run directories.
-BASE = {"errors", "config", "records", "runs", "storage", "resources"}
+BASE = {"errors", "config", "task_config", "records", "runs", "storage", "resources"}
 MAY_IMPORT = {
     "tasks": BASE,
     "quant": {"errors"},
@@ -23,7 +23,9 @@ MAY_IMPORT = {
     "judge": BASE,
     "report": BASE | {"judge"},
     "demo_models": BASE | {"tasks"},
-    "config": {"errors", "resources", "quant"},
+    "data": BASE | {"tasks", "demo_models"},
+    "config": {"errors", "resources", "quant", "task_config"},
+    "task_config": set(),
     "errors": set(),
     "records": {"errors"},
     "storage": {"errors"},

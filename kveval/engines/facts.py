@@ -13,7 +13,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import BaseModel, ConfigDict
 
-from kveval.engines.capabilities import ResolvedVariant
+from kveval.engines.capabilities import CPU_NATIVE, ResolvedVariant
 from kveval.records import Finding
 
 Scales = Literal["calibrated", "1.0", "dynamic", "none", "unknown"]
@@ -121,14 +121,17 @@ def log_facts(log: str) -> dict[str, Any]:
     return facts
 
 
-def checkpoint_scales(model: Path) -> int:
-    """How many K or V scale tensors the checkpoint's safetensors headers list."""
+def checkpoint_scales(model: Path) -> int | None:
+    """How many K or V scale tensors the checkpoint's safetensors headers list; None when one cannot be read."""
     count = 0
     for path in sorted(model.glob("*.safetensors")):
-        with path.open("rb") as file:
-            size = struct.unpack("<Q", file.read(8))[0]
-            names = json.loads(file.read(min(size, 100_000_000)))
-        count += sum(name.endswith((".k_scale", ".v_scale", ".kv_scale")) for name in names)
+        try:
+            with path.open("rb") as file:
+                size = struct.unpack("<Q", file.read(8))[0]
+                names = json.loads(file.read(min(size, 100_000_000)))
+            count += sum(name.endswith((".k_scale", ".v_scale", ".kv_scale")) for name in names)
+        except (OSError, ValueError, struct.error, TypeError, AttributeError):
+            return None
     return count
 
 
@@ -140,9 +143,10 @@ def scales_in_force(variant: ResolvedVariant, effective_dtype: str | None, model
         return "none"
     if dtype.endswith("per_token_head"):
         return "dynamic"
-    if checkpoint_scales(model) == 0 or "Using KV cache scaling factor 1.0" in log:
+    if "Using KV cache scaling factor 1.0" in log:
         return "1.0"
-    return "calibrated"
+    found = checkpoint_scales(model)
+    return "unknown" if found is None else "calibrated" if found else "1.0"
 
 
 _SAME_DTYPE = {"fp8": "fp8_e4m3"}
@@ -164,6 +168,8 @@ def judge_facts(facts: Facts, variant: ResolvedVariant, baseline: Facts | None) 
         add("warning", "dtype_unknown", f"the server does not report its cache dtype; {requested} was asked for")
     elif _canonical(requested) != _canonical(effective) and requested != "auto":
         add("error", "dtype_mismatch", f"{requested} was asked for, the server stores {effective}")
+    if facts.device == "cpu" and (effective or requested) not in CPU_NATIVE:
+        add("error", "cpu_unsupported", f"the CPU engine corrupts a cache of {effective or requested}")
     if variant.role == "baseline" and effective not in (None, "auto", "bfloat16", "float16"):
         add("error", "baseline_quantized", f"the baseline's cache is {effective}: there is nothing to compare with")
     if facts.storage == "emulated":
@@ -226,7 +232,7 @@ def assemble(
     served: dict[str, Any] = next(iter(models.get("data", [])), {})
     for flag in ("max_num_seqs", "max_num_batched_tokens"):
         value = engine_args.get(flag.replace("_", "-"), engine_args.get(flag))
-        if value is not None:
+        if str(value).isdigit():
             from_log[flag] = int(value)
     return Facts(
         engine_version=version,

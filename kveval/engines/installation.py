@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -59,6 +60,11 @@ def find_installation(engine: EngineConfig) -> Installation:
     Raises:
         EngineNotInstalledError: there is none, or it does not import.
     """
+    if engine.command is not None and shutil.which(_program(engine.command)) is None:
+        raise EngineNotInstalledError(
+            f"engine.command: {_program(engine.command)!r} is not a program here; allowed: a path or name of one, "
+            "followed by its arguments"
+        )
     python = _interpreter(engine)
     if python is None:
         return Installation(tuple(engine.command or ()), Device(None), None, None, None, None, True)
@@ -98,8 +104,12 @@ def _interpreter(engine: EngineConfig) -> str | None:
         return str(engine.python.expanduser())
     if engine.command is None:
         return sys.executable
-    beside = Path(engine.command[0]).parent / "python"
+    beside = Path(shutil.which(_program(engine.command)) or "").parent / "python"
     return str(beside) if beside.is_file() else None
+
+
+def _program(command: list[str]) -> str:
+    return command[0] if command else ""
 
 
 def _why_not(python: str, stderr: str) -> str:

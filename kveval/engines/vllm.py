@@ -30,6 +30,11 @@ from kveval.storage import storage
 
 _MARK = "KVEVAL_ENGINE_MARK"
 
+_POLL_SECONDS = 0.5
+# From SIGTERM to SIGKILL for the server, and from its end to SIGKILL for what it started.
+_STOP_SECONDS = 20.0
+_STRAGGLER_SECONDS = 5.0
+
 # What the engine says when it dies, and what to do about it.
 _HINTS = (
     (r"kveval emulation: (.*)", "the emulation plugin refused to start"),
@@ -39,10 +44,10 @@ _HINTS = (
      "the cache is too small for the longest context: raise engine.kv_cache_gib (CPU) or gpu-memory-utilization, "
      "or lower context_lengths"),
     (r"FP8 KV cache (?:on CPU )?requires.*", "this processor or head size has no native FP8 cache; emulate it"),
-    (r"(?:CUDA )?out of memory.*", "lower gpu-memory-utilization or free the device"),
-    (r"address already in use", "engine.port is taken; leave it out to take a free one"),
+    (r"(?i)(?:CUDA )?out of memory.*", "lower gpu-memory-utilization or free the device"),
+    (r"(?i)address already in use", "engine.port is taken; leave it out to take a free one"),
     (r"operator torchvision::nms does not exist", "`pip uninstall torchvision torchaudio torchcodec`"),
-    (r"error: (?:unrecognized arguments|argument) .*", "the engine does not know this flag; see engine.args"),
+    (r"error: (?:unrecognized arguments|argument)\b.*", "the engine does not know this flag; see engine.args"),
 )  # fmt: skip
 
 _STATUS = (
@@ -84,12 +89,16 @@ def flags(arguments: dict[str, Any]) -> list[str]:
     """``{"max-num-seqs": 8, "enforce-eager": True}`` as command-line flags; False and None drop a flag."""
     result: list[str] = []
     for name, value in arguments.items():
-        flag = "--" + name.lstrip("-").replace("_", "-")
+        flag = "--" + _flag_name(name)
         if value is True:
             result.append(flag)
         elif value is not None and value is not False:
             result += [flag, str(value)]
     return result
+
+
+def _flag_name(name: str) -> str:
+    return name.lstrip("-").replace("_", "-")
 
 
 class VLLMEngine:
@@ -144,7 +153,9 @@ class VLLMEngine:
         if self._installation.device.kind == "cpu":
             # Graph compilation costs over a minute of start-up and gains little on CPU.
             arguments["enforce-eager"] = True
-        return arguments | self._config.args | self.variant.config.engine_args
+        for given in (self._config.args, self.variant.config.engine_args):
+            arguments |= {_flag_name(name): value for name, value in given.items()}
+        return arguments
 
     def command(self, port: int) -> list[str]:
         return [*self._installation.command, str(self.model), "--port", str(port), *flags(self._arguments)]
@@ -176,7 +187,10 @@ class VLLMEngine:
     async def start(self, on_status: OnStatus) -> None:
         port = self._config.port or free_port()
         if self._config.port:
-            check_port(port)
+            try:
+                check_port(port)
+            except UsageError as error:
+                raise EngineError(f"{self.variant.name}: {error}") from error
         self.base_url = f"http://127.0.0.1:{port}"
         command = self.command(port)
         with storage(self.log_path):
@@ -216,7 +230,7 @@ class VLLMEngine:
                         self.log_tail(),
                     )
                 on_status(self._status())
-                await asyncio.sleep(0.5)
+                await asyncio.sleep(_POLL_SECONDS)
 
     def _status(self) -> str:
         log = self.log()
@@ -298,12 +312,13 @@ class VLLMEngine:
 
     def _end(self, process: subprocess.Popen[bytes], family: list[psutil.Process]) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=20)
-        _, alive = psutil.wait_procs(family, timeout=5)
-        for left in {*alive, *self._family(process)}:
-            with contextlib.suppress(psutil.Error):
-                left.kill()
+            process.wait(timeout=_STOP_SECONDS)
         if process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+        # Its end is the sign for the others; whoever does not heed it is not asked again.
+        _, alive = psutil.wait_procs(family, timeout=_STRAGGLER_SECONDS)
+        for left in {*alive, *self._family(process)}:
+            with contextlib.suppress(psutil.Error):
+                left.kill()

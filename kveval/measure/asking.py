@@ -10,6 +10,8 @@ from kveval.tasks.outcome import classify
 from kveval.tasks.task import Sample, Task
 
 _FIRST_TOKENS = 8
+# What the engine itself reports for a probability of zero.
+_NO_LOGPROB = -9999.0
 
 
 def request_of(sample: Sample) -> Request:
@@ -25,7 +27,7 @@ def sample_row(sample: Sample) -> SampleRow:
         context_length=sample.context_length,
         prompt_tokens=len(sample.prompt),
         prompt_sha256=sample.prompt.sha256(),
-        first_token_ids=sample.prompt.shared[:_FIRST_TOKENS].tolist(),
+        first_token_ids=sample.prompt.first(_FIRST_TOKENS),
         depth_percent=sample.depth_percent,
         max_output_tokens=sample.max_output_tokens,
         stop=list(sample.stop),
@@ -79,7 +81,7 @@ def _packed(answer: Answer) -> str | None:
         return None
     width = max(len(row) for row in answer.top_ids)
     ids = np.full((len(answer.top_ids), width), -1, dtype=np.int32)
-    values = np.full((len(answer.top_ids), width), -9999.0, dtype=np.float32)
+    values = np.full((len(answer.top_ids), width), _NO_LOGPROB, dtype=np.float32)
     for position, (row_ids, row_values) in enumerate(zip(answer.top_ids, answer.top_logprobs, strict=True)):
         ids[position, : len(row_ids)] = row_ids
         values[position, : len(row_values)] = row_values

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import numpy as np
@@ -15,9 +16,13 @@ import tenacity
 
 from kveval.config import RequestsConfig
 
-# The engine reports a probability of zero as -9999.0 instead of -inf.
+T = TypeVar("T")
+
 _TOKEN_PREFIX = "token_id:"  # noqa: S105
 _RETRIED_STATUS = (408, 429, 500, 502, 503, 504)
+_BACKOFF = tenacity.wait_exponential(multiplier=0.5, max=20) + tenacity.wait_random(0, 1)
+# Finish reasons of an output that the engine broke off itself.
+_BROKEN_OFF = ("abort", "error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ class Answer:
         sent_at: Unix time in seconds of the attempt that counts.
         token_ms: arrival of each chunk, milliseconds after `sent_at`; `chunk_tokens` aligned with it.
         top_ids: one list of token ids per output token, most likely first; `top_logprobs` aligned with it.
-        error_kind: bad_request, http_NNN, timeout, connection, broken_stream, non_finite or None.
+        error_kind: bad_request, http_NNN, timeout, connection, broken_stream, aborted, non_finite or None.
     """
 
     text: str = ""
@@ -106,6 +111,8 @@ class Client:
             timeout=httpx.Timeout(config.timeout_s, connect=10.0),
             limits=httpx.Limits(max_connections=None),
             trust_env=False,
+            # Without TLS there is nothing to verify, and loading the certificates takes a while.
+            verify=base_url.startswith("https:"),
         )
 
     async def __aenter__(self) -> Client:
@@ -139,7 +146,7 @@ class Client:
         answer = Answer()
         retrying = tenacity.AsyncRetrying(
             stop=tenacity.stop_after_attempt(self._config.max_attempts),
-            wait=tenacity.wait_exponential_jitter(initial=0.5, max=20),
+            wait=_BACKOFF,
             retry=tenacity.retry_if_exception(self._may_succeed_later),
             reraise=True,
         )
@@ -151,7 +158,8 @@ class Client:
                     answer = Answer(attempts=attempts)
                     await self._attempt(content, answer)
         except RequestFailedError as error:
-            answer.error_kind, answer.error_message = error.kind, str(error)
+            answer.error_kind, answer.error_message = error.kind, _unicode(str(error))
+        answer.text = _unicode(answer.text)
         return answer
 
     def _may_succeed_later(self, error: BaseException) -> bool:
@@ -161,16 +169,20 @@ class Client:
         answer.sent_at = time.time()
         started = time.perf_counter()
         try:
-            async with self._http.stream(
-                "POST", "/v1/completions", content=content, headers={"content-type": "application/json"}
-            ) as response:
+            # httpx's own timeouts bound each read only: a server that trickles tokens would never end.
+            async with (
+                asyncio.timeout(self._config.timeout_s),
+                self._http.stream(
+                    "POST", "/v1/completions", content=content, headers={"content-type": "application/json"}
+                ) as response,
+            ):
                 if response.status_code != httpx.codes.OK:
                     message = (await response.aread())[:2000].decode("utf-8", "replace")
                     raise _http_failure(response.status_code, message)
                 async for event in _events(response):
                     _take(event, answer, (time.perf_counter() - started) * 1000)
-        except httpx.TimeoutException as error:
-            message = f"no answer within {self._config.timeout_s:g} s ({type(error).__name__})"
+        except (TimeoutError, httpx.TimeoutException) as error:
+            message = f"no whole answer within {self._config.timeout_s:g} s"
             raise RequestFailedError("timeout", message, retry=True) from error
         except httpx.HTTPError as error:
             message = self._exit_message() or str(error) or type(error).__name__
@@ -179,6 +191,9 @@ class Client:
             answer.total_ms = (time.perf_counter() - started) * 1000
         if answer.finish_reason is None:
             raise RequestFailedError("broken_stream", "the stream ended without a finish_reason", retry=True)
+        if answer.finish_reason in _BROKEN_OFF:
+            message = f"the engine broke the output off (finish_reason {answer.finish_reason!r})"
+            raise RequestFailedError("aborted", message, retry=True)
         if not all(math.isfinite(value) for row in answer.top_logprobs for value in row):
             raise RequestFailedError("non_finite", "the server returned non-finite logprobs", retry=False)
 
@@ -247,7 +262,7 @@ async def _events(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
             raise RequestFailedError("broken_stream", f"not JSON: {data[:200]}", retry=True) from error
         if not isinstance(event, dict):
             raise RequestFailedError("broken_stream", f"not an object: {data[:200]}", retry=True)
-        if "error" in event:
+        if event.get("error"):
             raise RequestFailedError("http_500", f"error in the stream: {str(event['error'])[:500]}", retry=True)
         yield event
 
@@ -256,14 +271,14 @@ def _take(event: dict[str, Any], answer: Answer, elapsed_ms: float) -> None:
     try:
         usage = event.get("usage")
         if usage:
-            answer.prompt_tokens = usage.get("prompt_tokens")
+            answer.prompt_tokens = _optional(usage.get("prompt_tokens"), int)
             details = usage.get("prompt_tokens_details") or {}
-            answer.cached_tokens = details.get("cached_tokens")
+            answer.cached_tokens = _optional(details.get("cached_tokens"), int)
         for choice in event.get("choices") or ():
             answer.text += choice.get("text") or ""
-            answer.finish_reason = choice.get("finish_reason") or answer.finish_reason
+            answer.finish_reason = _unicode(_optional(choice.get("finish_reason"), str) or "") or answer.finish_reason
             _take_tokens(choice, answer, elapsed_ms)
-    except (AttributeError, TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError, LookupError) as error:
         raise RequestFailedError("broken_stream", f"unexpected answer: {str(event)[:200]}", retry=True) from error
 
 
@@ -275,10 +290,26 @@ def _take_tokens(choice: dict[str, Any], answer: Answer, elapsed_ms: float) -> N
         answer.chunk_tokens.append(max(len(tokens), 1))
     answer.output_token_ids += [_token_id(token) for token in tokens]
     for alternatives in (logprobs or {}).get("top_logprobs") or ():
-        ranked = sorted((alternatives or {}).items(), key=lambda item: -item[1])
+        # JSON has no NaN: the engine writes null.
+        values = {token: math.nan if value is None else float(value) for token, value in (alternatives or {}).items()}
+        ranked = sorted(values.items(), key=lambda item: -item[1])
         answer.top_ids.append([_token_id(token) for token, _ in ranked])
-        answer.top_logprobs.append([float(value) for _, value in ranked])
+        answer.top_logprobs.append([value for _, value in ranked])
 
 
 def _token_id(token: str) -> int:
-    return int(token.removeprefix(_TOKEN_PREFIX))
+    number = int(token.removeprefix(_TOKEN_PREFIX))
+    if not 0 <= number < 1 << 31:
+        raise ValueError(f"{token} is no token id")
+    return number
+
+
+def _unicode(text: str) -> str:
+    """JSON can spell halves of surrogate pairs, which are no text."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _optional(value: Any, kind: type[T]) -> T | None:
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(f"{value!r} is not {kind.__name__}")
+    return value

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import kveval
 from kveval.engines.facts import Facts
@@ -55,12 +57,13 @@ _MAY_CHANGE = ("out", "judge", "requests", "accept_findings")
 
 def check_same_run(old: Manifest, new: Manifest) -> None:
     """Raises ResumeError naming the first thing that differs."""
-    for key in old.config.keys() | new.config.keys():
-        if key not in _MAY_CHANGE and old.config.get(key) != new.config.get(key):
-            raise ResumeError(
-                f"--resume: {key} was {old.config.get(key)!r} in this run and is {new.config.get(key)!r} now; "
-                "allowed: the same, or a new --out"
-            )
+    before, now = (
+        {key: value for key, value in manifest.config.items() if key not in _MAY_CHANGE} for manifest in (old, new)
+    )
+    for key, was, is_now in _differences(before, now):
+        raise ResumeError(
+            f"--resume: {key} was {was!r} in this run and is {is_now!r} now; allowed: the same, or a new --out"
+        )
     for name in sorted(old.inputs.keys() | new.inputs.keys()):
         if old.inputs.get(name) != new.inputs.get(name):
             raise ResumeError(
@@ -68,6 +71,18 @@ def check_same_run(old: Manifest, new: Manifest) -> None:
             )
     if old.samples_sha256 != new.samples_sha256:
         raise ResumeError("--resume: this kveval builds other samples than the run has; allowed: a new --out")
+
+
+def _differences(old: Any, new: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """(key, old value, new value) of every leaf that differs, in the order of the configuration's keys."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in {**new, **old}:
+            yield from _differences(old.get(name), new.get(name), f"{key}.{name}".removeprefix("."))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for position, (was, is_now) in enumerate(zip(old, new, strict=True)):
+            yield from _differences(was, is_now, f"{key}.{position}")
+    elif old != new:
+        yield key, old, new
 
 
 def check_same_engine(variant: str, before: Facts, now: Facts) -> None:

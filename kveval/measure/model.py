@@ -59,11 +59,14 @@ def read_model(path: Path, key: str = "model") -> Model:
 
 def _window(config: dict[str, Any]) -> int | None:
     """As vLLM derives it: the position limit, stretched by rope scaling of the kinds that stretch it."""
-    text = config.get("text_config") or config
+    text = config.get("text_config")
+    text = text if isinstance(text, dict) else config
     limit = text.get("max_position_embeddings")
     if not isinstance(limit, int):
         return None
-    rope = text.get("rope_parameters") or text.get("rope_scaling") or {}
+    rope = text.get("rope_parameters") or text.get("rope_scaling")
+    if not isinstance(rope, dict):
+        return limit
     kind = rope.get("rope_type") or rope.get("type")
     factor = rope.get("factor")
     if not isinstance(factor, int | float) or kind in (None, "default", "llama3", "longrope", "su"):

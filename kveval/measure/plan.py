@@ -11,8 +11,11 @@ from kveval.config import SweepConfig, TaskConfig
 from kveval.engines.capabilities import ResolvedVariant, resolve, twin
 from kveval.engines.installation import Installation
 from kveval.errors import ConfigError, PlanError
+from kveval.measure.given import load_given
 from kveval.measure.model import Model, hash_model, read_model
 from kveval.measure.schedule import group_by_haystack
+from kveval.tasks.chat import ChatTemplate
+from kveval.tasks.given import check_fits, given_samples
 from kveval.tasks.haystack import build_samples
 from kveval.tasks.loader import load_tasks
 from kveval.tasks.prompt import PromptFormat
@@ -42,6 +45,7 @@ class Plan:
 
     Attributes:
         variants: in launch order: baseline, its A/A run, candidates, twins.
+        cells: of generated tasks.
         samples: every sample of the run, the same for all variants.
         aa_sample_ids: what the A/A run asks; whole haystacks.
         max_model_len: longest prompt plus output, in tokens.
@@ -77,14 +81,22 @@ def make_plan(config: SweepConfig, installation: Installation) -> Plan:
         else model
         for variant in variants
     }
-    asked = load_tasks([task.name for task in config.tasks])
-    tasks = {task.name: task for task in asked.values()}
-    cells = [cell for wanted in config.tasks for cell in _cells(config, wanted, asked[wanted.name])]
+    # First: a wrong row should not wait for what takes longer to read.
+    given = load_given(config)
+    generated = [wanted for wanted in config.tasks if not wanted.is_given]
+    asked = load_tasks([task.name for task in generated])
+    tasks = {task.name: task for task in (*asked.values(), *(one.task for one in given))}
+    cells = [cell for wanted in generated for cell in _cells(config, wanted, asked[wanted.name])]
     _check_flags(config)
     _check_window(config, variants, models, tasks, cells)
     prompt_format = PromptFormat.load(model.path, config.prompt_style, config.chat_template_kwargs)
     _check_same_prompts(models, model, prompt_format, config)
     samples = [sample for cell in cells for sample in build_samples(tasks[cell.task], cell, prompt_format)]
+    chat = ChatTemplate(model.path, config.chat_template_kwargs)
+    asked_as_given = [sample for one in given for sample in given_samples(one, prompt_format, chat)]
+    for whose, window in _windows(config, variants, models):
+        check_fits(asked_as_given, window - _SLACK_TOKENS, whose)
+    samples += asked_as_given
     longest = max(len(sample.prompt) + sample.max_output_tokens for sample in samples)
     return Plan(
         config=config,
@@ -154,12 +166,7 @@ def _check_window(
     tasks: dict[str, Task],
     cells: list[Cell],
 ) -> None:
-    for variant in variants:
-        flag = _flag_tokens(config.engine.args | variant.config.engine_args)
-        window = flag or models[variant.name].window
-        if window is None:
-            continue
-        whose = f"max-model-len of {variant.name}," if flag else "the model's window of"
+    for whose, window in _windows(config, variants, models):
         for cell in cells:
             budget = tasks[cell.task].max_output_tokens
             if cell.context_length + budget + _SLACK_TOKENS > window:
@@ -167,6 +174,17 @@ def _check_window(
                     f"context_lengths: {cell.context_length} with {budget} output tokens of {cell.task} does not fit "
                     f"{whose} {window}; allowed: up to {window - budget - _SLACK_TOKENS}"
                 )
+
+
+def _windows(
+    config: SweepConfig, variants: list[ResolvedVariant], models: dict[str, Model]
+) -> Iterator[tuple[str, int]]:
+    """(whose, tokens) of every variant with a limit."""
+    for variant in variants:
+        flag = _flag_tokens(config.engine.args | variant.config.engine_args)
+        window = flag or models[variant.name].window
+        if window is not None:
+            yield f"max-model-len of {variant.name}," if flag else "the model's window of", window
 
 
 def _flag_tokens(arguments: Mapping[str, Any]) -> int | None:
@@ -233,13 +251,7 @@ def describe(plan: Plan) -> dict[str, Any]:
             }
             for v in plan.variants
         ],
-        "cells": [
-            {
-                "task": cell.task, "context_length": cell.context_length, "samples": cell.samples,
-                "haystacks": -(-cell.samples // cell.questions_per_haystack), "haystack": cell.haystack_style,
-            }
-            for cell in plan.cells
-        ],
+        "cells": _cell_rows(plan),
         "samples": len(plan.samples),
         "haystacks": len(groups),
         "prompt_tokens": unshared,
@@ -251,6 +263,20 @@ def describe(plan: Plan) -> dict[str, Any]:
         "max_model_len": plan.max_model_len,
         "estimate": _estimate(plan, shared, output, passes),
     }  # fmt: skip
+
+
+def _cell_rows(plan: Plan) -> list[dict[str, Any]]:
+    styles = {cell.task: cell.haystack_style for cell in plan.cells}
+    cells: dict[tuple[str, int], list[Sample]] = {}
+    for sample in plan.samples:
+        cells.setdefault((sample.task, sample.context_length), []).append(sample)
+    return [
+        {
+            "task": task, "context_length": context_length, "samples": len(samples),
+            "haystacks": len({sample.haystack_id for sample in samples}), "haystack": styles.get(task, "as given"),
+        }
+        for (task, context_length), samples in cells.items()
+    ]  # fmt: skip
 
 
 def _estimate(plan: Plan, prefill_tokens: int, output_tokens: int, passes: float) -> dict[str, Any]:

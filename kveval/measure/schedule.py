@@ -38,15 +38,45 @@ def group_by_haystack(samples: Iterable[Sample]) -> list[Group]:
     return [Group(key, tuple(members)) for key, members in groupby(ordered, key=lambda s: s.haystack_id)]
 
 
+class Remaining:
+    """Samples of one variant still to ask.
+
+    What was in flight when a server broke is a suspect: it may be why. Suspects are asked last and one at a time, so
+    that a request which kills servers costs no answer but its own.
+    """
+
+    def __init__(self, samples: list[Sample]) -> None:
+        self._samples = {sample.sample_id: sample for sample in samples}
+        self._in_flight: set[str] = set()
+        self._suspects: set[str] = set()
+
+    def begin(self, sample: Sample) -> None:
+        self._in_flight.add(sample.sample_id)
+
+    def done(self, sample: Sample) -> None:
+        self._in_flight.discard(sample.sample_id)
+        self._samples.pop(sample.sample_id, None)
+
+    def suspect_in_flight(self) -> None:
+        self._suspects |= self._in_flight
+        self._in_flight.clear()
+
+    def unsuspected(self) -> list[Sample]:
+        return [sample for sample in self._samples.values() if sample.sample_id not in self._suspects]
+
+    def suspects(self) -> list[Sample]:
+        return [sample for sample in self._samples.values() if sample.sample_id in self._suspects]
+
+
 class TokenBudget:
     """Tokens in flight, kept below what the KV cache holds, so that nothing is preempted.
 
     Args:
-        capacity_tokens: as the server reported it; None = unlimited.
+        limit_tokens: None = unlimited.
     """
 
-    def __init__(self, capacity_tokens: int | None) -> None:
-        self._limit = int(capacity_tokens * _HEADROOM) if capacity_tokens else None
+    def __init__(self, limit_tokens: int | None) -> None:
+        self._limit = limit_tokens
         self._used = 0
         self._freed = asyncio.Condition()
 
@@ -57,12 +87,13 @@ class TokenBudget:
     @asynccontextmanager
     async def hold(self, tokens: int) -> AsyncIterator[None]:
         """Waits until `tokens` fit. More than the whole budget waits until nothing else is in flight."""
-        if self._limit is None:
+        limit = self._limit
+        if limit is None:
             yield
             return
-        wanted = min(tokens, self._limit)
+        wanted = min(tokens, limit)
         async with self._freed:
-            await self._freed.wait_for(lambda: self._used + wanted <= (self._limit or 0))
+            await self._freed.wait_for(lambda: self._used + wanted <= limit)
             self._used += wanted
         try:
             yield
@@ -83,9 +114,12 @@ async def ask_all(
     """Asks every sample once. An exception of `ask` cancels the rest and is raised as it is.
 
     Args:
+        capacity_tokens: of the KV cache, as the server reported it; None = unlimited. A haystack that leaves no room
+            for all its questions at once has them asked as they fit, in the worst case one at a time.
         block_size: tokens per cache block; every request rounds its own part up to whole blocks.
     """
-    budget = TokenBudget(capacity_tokens)
+    limit = max(int(capacity_tokens * _HEADROOM), 1) if capacity_tokens else None
+    budget = TokenBudget(limit)
     slots = asyncio.Semaphore(max_in_flight)
     priming = asyncio.Semaphore(_PRIMING)
 
@@ -99,14 +133,21 @@ async def ask_all(
     async def one_group(group: Group) -> None:
         # The whole haystack's need is held at once: a group waiting for its second half could wait forever.
         concurrent = sorted((own_tokens(sample) for sample in group.samples), reverse=True)[:max_in_flight]
+        own = TokenBudget(None if limit is None else max(limit - group.shared_tokens, 1))
+
+        async def follow(sample: Sample) -> None:
+            async with own.hold(own_tokens(sample)):
+                await one(sample)
+
         async with budget.hold(group.shared_tokens + sum(concurrent)):
             async with priming:
                 await one(group.samples[0])
             async with asyncio.TaskGroup() as others:
                 for sample in group.samples[1:]:
-                    others.create_task(one(sample))
+                    others.create_task(follow(sample))
 
-    pending = iter(groups)
+    waiting = list(groups)
+    pending = iter(waiting)
 
     async def worker() -> None:
         for group in pending:
@@ -114,7 +155,7 @@ async def ask_all(
 
     try:
         async with asyncio.TaskGroup() as workers:
-            for _ in range(max_in_flight):
+            for _ in range(min(max_in_flight, len(waiting))):
                 workers.create_task(worker())
     except BaseExceptionGroup as failures:
         raise _first_leaf(failures) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,14 +12,14 @@ from kveval.engines.base import Engine
 from kveval.engines.capabilities import ResolvedVariant
 from kveval.engines.facts import Facts, counters, judge_facts
 from kveval.engines.vllm import VLLMEngine
-from kveval.errors import EngineError, FactsError, RunDirectoryError
+from kveval.errors import EngineError, FactsError
 from kveval.measure import provenance
 from kveval.measure.asking import record_of, request_of, sample_row
 from kveval.measure.client import Client
 from kveval.measure.identity import check_same_engine, check_same_run, new_manifest
 from kveval.measure.plan import Plan
 from kveval.measure.progress import Reporter
-from kveval.measure.schedule import ask_all, group_by_haystack
+from kveval.measure.schedule import Remaining, ask_all, group_by_haystack
 from kveval.measure.smoke import smoke
 from kveval.records import Manifest
 from kveval.runs import RunDirectory
@@ -71,27 +72,20 @@ async def sweep(
         EngineError: the baseline could not be started.
     """
     run = RunDirectory(out)
-    if run.exists() and not resume:
-        raise RunDirectoryError(
-            f"--out {out}: holds a run already; allowed: an empty or new folder, or --resume to go on with it"
-        )
     with run.locked():
-        manifest = _open(run, plan, resume=resume)
+        run.check_usable(resume=resume)
+        manifest = _manifest(run, plan)
         return await _Sweep(plan, run, manifest, reporter, retry_errors, engine_factory).run()
 
 
-def _open(run: RunDirectory, plan: Plan, *, resume: bool) -> Manifest:
+def _manifest(run: RunDirectory, plan: Plan) -> Manifest:
     fresh = new_manifest(plan)
-    if resume and run.exists():
-        manifest = run.read_manifest()
-        check_same_run(manifest, fresh)
-        variants = {name: manifest.variants.get(name, new) for name, new in fresh.variants.items()}
-        manifest = manifest.model_copy(update={"status": "running", "finished": None, "variants": variants})
-    else:
-        manifest = fresh
-    run.write_samples(sample_row(sample) for sample in plan.samples)
-    run.write_manifest(manifest)
-    return manifest
+    if not run.exists():
+        return fresh
+    manifest = run.read_manifest()
+    check_same_run(manifest, fresh)
+    variants = {name: manifest.variants.get(name, new) for name, new in fresh.variants.items()}
+    return manifest.model_copy(update={"status": "running", "finished": None, "variants": variants})
 
 
 class _Sweep:
@@ -111,19 +105,25 @@ class _Sweep:
         self._retry_errors = retry_errors
         self._engine_factory = engine_factory
         self._tokens = _prefill_shares(plan.samples)
+        self._missing = {variant.name: self._unanswered(variant) for variant in plan.variants}
+
+    def _unanswered(self, variant: ResolvedVariant) -> list[Sample]:
+        answered = {
+            record.sample_id
+            for record in self._run.records(variant.name)
+            if not (self._retry_errors and record.outcome == "engine_error")
+        }
+        return [sample for sample in self._plan.samples_of(variant) if sample.sample_id not in answered]
 
     async def run(self) -> Manifest:
-        missing = {variant.name: self._missing(variant) for variant in self._plan.variants}
+        self._run.write_samples(sample_row(sample) for sample in self._plan.samples)
+        self._run.write_manifest(self._manifest)
         total = sum(self._weight(self._plan.samples_of(variant)) for variant in self._plan.variants)
-        self._reporter.begin(total, total - sum(self._weight(samples) for samples in missing.values()))
+        self._reporter.begin(total, total - sum(self._weight(samples) for samples in self._missing.values()))
         try:
             for variant in self._plan.variants:
-                samples = missing[variant.name]
-                self._reporter.variant(
-                    variant.name,
-                    len(self._plan.samples_of(variant)),
-                    len(self._plan.samples_of(variant)) - len(samples),
-                )
+                samples, planned = self._missing[variant.name], len(self._plan.samples_of(variant))
+                self._reporter.variant(variant.name, planned, planned - len(samples))
                 if samples:
                     await self._measure(variant, samples)
                 elif self._manifest.variants[variant.name].status != "complete":
@@ -133,20 +133,22 @@ class _Sweep:
         return self._manifest
 
     def _finish(self) -> None:
-        complete = all(variant.status == "complete" for variant in self._manifest.variants.values())
+        variants = {
+            name: variant.model_copy(update={"status": "stopped", "reason": "interrupted"})
+            if variant.status == "running"
+            else variant
+            for name, variant in self._manifest.variants.items()
+        }
+        complete = all(variant.status == "complete" for variant in variants.values())
         self._manifest = self._manifest.model_copy(
-            update={"status": "complete" if complete else "incomplete", "finished": provenance.now()}
+            update={
+                "status": "complete" if complete else "incomplete",
+                "finished": provenance.now(),
+                "variants": variants,
+            }
         )
         self._run.write_manifest(self._manifest)
         self._run.write_parquet(self._manifest.variants)
-
-    def _missing(self, variant: ResolvedVariant) -> list[Sample]:
-        answered = {
-            record.sample_id
-            for record in self._run.records(variant.name)
-            if not (self._retry_errors and record.outcome == "engine_error")
-        }
-        return [sample for sample in self._plan.samples_of(variant) if sample.sample_id not in answered]
 
     def _weight(self, samples: list[Sample]) -> int:
         return sum(self._tokens[sample.sample_id] for sample in samples)
@@ -160,15 +162,16 @@ class _Sweep:
 
     async def _measure(self, variant: ResolvedVariant, samples: list[Sample]) -> None:
         """Asks `samples`, over a second launch if the first dies. Ends as complete, stopped, refused or failed."""
+        remaining = Remaining(samples)
         reason = ""
-        for launch in range(_LAUNCHES):
-            if launch:
+        for launch in range(1, _LAUNCHES + 1):
+            if reason:
                 self._reporter.note(f"{variant.name}: {reason}; starting it once more")
-                samples = self._missing_now(variant, samples)
             try:
-                await self._measure_once(variant, samples)
+                await self._measure_once(variant, remaining, is_last_launch=launch == _LAUNCHES)
             except _ServerBrokenError as error:
                 reason = str(error)
+                remaining.suspect_in_flight()
                 continue
             except FactsError as error:
                 self._update(variant, status="refused", reason=str(error))
@@ -177,6 +180,9 @@ class _Sweep:
                     raise
                 return
             except EngineError as error:
+                if reason:
+                    reason = f"{reason}; started once more: {error}"
+                    break
                 self._update(variant, status="failed", reason=str(error))
                 self._reporter.note(f"{variant.name}: not measured: {error}")
                 if variant.role == "baseline":
@@ -187,11 +193,7 @@ class _Sweep:
         self._update(variant, status="stopped", reason=reason)
         self._reporter.note(f"{variant.name}: stopped with what it has: {reason}")
 
-    def _missing_now(self, variant: ResolvedVariant, samples: list[Sample]) -> list[Sample]:
-        answered = {record.sample_id for record in self._run.records(variant.name)}
-        return [sample for sample in samples if sample.sample_id not in answered]
-
-    async def _measure_once(self, variant: ResolvedVariant, samples: list[Sample]) -> None:
+    async def _measure_once(self, variant: ResolvedVariant, remaining: Remaining, *, is_last_launch: bool) -> None:
         self._update(
             variant, status="running", reason=None, launches=self._manifest.variants[variant.name].launches + 1
         )
@@ -205,7 +207,7 @@ class _Sweep:
                 self._reporter.status("asking smoke questions")
                 facts = await self._establish(variant, engine, client)
                 self._reporter.status("asking")
-                await self._ask(variant, engine, client, facts, samples)
+                await self._ask(variant, engine, client, facts, remaining, is_last_launch)
         finally:
             self._reporter.status("stopping the engine")
             await engine.stop()
@@ -248,33 +250,52 @@ class _Sweep:
         return facts
 
     async def _ask(
-        self, variant: ResolvedVariant, engine: Engine, client: Client, facts: Facts, samples: list[Sample]
+        self,
+        variant: ResolvedVariant,
+        engine: Engine,
+        client: Client,
+        facts: Facts,
+        remaining: Remaining,
+        is_last_launch: bool,
     ) -> None:
         failures = 0
 
         async def ask(sample: Sample) -> None:
             nonlocal failures
+            remaining.begin(sample)
             answer = await client.ask(request_of(sample))
-            record = record_of(sample, self._plan.tasks[sample.task], variant.name, answer)
+            broken = engine.exit_message()
+            if broken is None and answer.is_server_failure and not await client.is_healthy():
+                broken = f"{variant.name}: the server is not healthy; {answer.error_message}"
+            if broken and answer.is_server_failure and not is_last_launch:
+                raise _ServerBrokenError(broken)
+            # Scoring may run code for seconds; other answers' timestamps must not wait for it.
+            record = await asyncio.to_thread(record_of, sample, self._plan.tasks[sample.task], variant.name, answer)
             self._run.append(record)
+            remaining.done(sample)
             self._reporter.answered(record, self._tokens[sample.sample_id])
             failures = failures + 1 if answer.is_server_failure else 0
-            gone = engine.exit_message()
-            if gone:
-                raise _ServerBrokenError(gone)
-            if failures >= _FAILURES_IN_A_ROW or (answer.error_kind == "timeout" and not await client.is_healthy()):
-                raise _ServerBrokenError(f"{failures} requests in a row failed, the last with {answer.error_message}")
+            if failures >= _FAILURES_IN_A_ROW:
+                broken = broken or f"{failures} requests in a row failed, the last with {answer.error_message}"
+            if broken:
+                raise _ServerBrokenError(broken)
 
-        before = counters(await client.metrics_text())
-        started = time.monotonic()
-        try:
+        async def ask_each(samples: list[Sample], most_in_flight: int) -> None:
             await ask_all(
                 group_by_haystack(samples),
                 ask,
                 capacity_tokens=facts.kv_capacity_tokens,
-                max_in_flight=min(self._plan.config.requests.max_in_flight, facts.max_num_seqs or 1 << 30),
+                max_in_flight=most_in_flight,
                 block_size=facts.block_size or 16,
             )
+
+        before = counters(await client.metrics_text())
+        started = time.monotonic()
+        try:
+            await ask_each(
+                remaining.unsuspected(), min(self._plan.config.requests.max_in_flight, facts.max_num_seqs or 1 << 30)
+            )
+            await ask_each(remaining.suspects(), 1)
         finally:
             seconds = time.monotonic() - started
             self._count(variant, before, counters(await client.metrics_text()), seconds)

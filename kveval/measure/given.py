@@ -1,0 +1,32 @@
+"""The tasks of a sweep whose prompts are given: files of one's own, and lm-eval's tasks."""
+
+from __future__ import annotations
+
+from kveval.config import SweepConfig
+from kveval.errors import ConfigError
+from kveval.tasks.given import GivenTask
+
+
+def load_given(config: SweepConfig) -> list[GivenTask]:
+    """Reads every row and document; needs no model.
+
+    Raises:
+        ConfigError: a row that is not allowed, an unknown task, or two tasks of one name.
+        DataError: a task whose data cannot be fetched.
+    """
+    from kveval.tasks.guard import load_guard
+    from kveval.tasks.prompt_rows import read_prompts
+
+    given: dict[str, GivenTask] = {}
+    for wanted in config.tasks:
+        if not wanted.is_given:
+            continue
+        one = (
+            read_prompts(wanted.file.expanduser(), wanted.name, wanted.samples)
+            if wanted.file is not None
+            else load_guard(wanted.name, wanted.samples, config.samples)
+        )
+        if one.task.name in given:
+            raise ConfigError(f"tasks: {one.task.name} is listed twice; allowed: every one once")
+        given[one.task.name] = one
+    return list(given.values())

@@ -1,0 +1,75 @@
+"""One file per section of `scripts/bench`; a new section is a function listed here.
+
+A section returns its figures as JSON-able data. Sections in `WITH_ENGINE` are asked after the others and share one
+launched server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from benchmarks import judge, overhead, prompts, sharing, startup
+from benchmarks.server import Server, serve
+from kveval.measure import provenance
+
+Figures = dict[str, Any]
+
+ALONE: dict[str, Callable[[], Figures]] = {
+    "startup": startup.measure,
+    "prompts": prompts.measure,
+    "judge": judge.measure,
+}
+WITH_ENGINE: dict[str, Callable[[Server], Awaitable[Figures]]] = {
+    "overhead": overhead.measure,
+    "sharing": sharing.measure,
+}
+
+
+def main(arguments: list[str]) -> int:
+    names = [*ALONE, *WITH_ENGINE]
+    parser = argparse.ArgumentParser(prog="scripts/bench", description="Prints one JSON document of measurements.")
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"all (the default), or {', '.join(names)}")
+    wanted = parser.parse_args(arguments).sections or ["all"]
+    unknown = sorted(set(wanted) - {*names, "all"})
+    if unknown:
+        parser.error(f"SECTION: {unknown[0]!r} is unknown; allowed: all, {', '.join(names)}")
+    chosen = names if "all" in wanted else wanted
+
+    figures: Figures = {}
+    for name in (name for name in ALONE if name in chosen):
+        say(f"measuring {name}")
+        figures[name] = ALONE[name]()
+    engine_sections = [name for name in WITH_ENGINE if name in chosen]
+    engine: Figures = {}
+    if engine_sections:
+        engine = asyncio.run(_with_engine(engine_sections, figures))
+    document = {
+        "made": provenance.now(),
+        "machine": provenance.machine(engine.get("device_name")),
+        "versions": provenance.versions(engine.get("distribution"), engine.get("version")),
+        **figures,
+    }
+    print(json.dumps(document, indent=2, allow_nan=False))
+    return 0
+
+
+async def _with_engine(names: list[str], figures: Figures) -> Figures:
+    async with serve(lambda status: say(f"engine: {status}")) as server:
+        for name in names:
+            say(f"measuring {name}")
+            figures[name] = await WITH_ENGINE[name](server)
+        installation = server.installation
+    return {
+        "device_name": installation.device_name,
+        "distribution": installation.distribution,
+        "version": installation.version,
+    }
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
