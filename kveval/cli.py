@@ -9,6 +9,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from typer.exceptions import TyperException
 
 import kveval
 from kveval.errors import EngineError, KvevalError, UsageError
@@ -21,8 +22,18 @@ app = typer.Typer(
     help="Long-context accuracy evaluation for KV-cache quantization: the same questions on every cache setting of "
     "the real engine, and what was lost.",
 )
-tasks_app = typer.Typer(no_args_is_help=False, help="List tasks, or print one real prompt.")
+tasks_app = typer.Typer(
+    no_args_is_help=False,
+    help="List tasks, or print one real prompt.",
+    epilog="Examples:\n\n  kveval tasks\n\n  kveval tasks show niah_single --length 2k",
+)
 app.add_typer(tasks_app, name="tasks")
+data_app = typer.Typer(
+    no_args_is_help=False,
+    help="List texts and demo models with source, size, licence and place, or fetch them.",
+    epilog="Examples:\n\n  kveval data\n\n  kveval data fetch\n\n  kveval data fetch smollm2",
+)
+app.add_typer(data_app, name="data")
 
 _stdout = Console()
 _stderr = Console(stderr=True)
@@ -31,9 +42,15 @@ _stderr = Console(stderr=True)
 def main() -> None:
     """Entry point: every deliberate error is one line and an exit code, never a traceback."""
     try:
-        app()
+        code = app(standalone_mode=False)
     except KvevalError as error:
         _fail(error)
+    except TyperException as error:
+        message = error.format_message().rstrip(".")
+        if message:
+            _stderr.print(f"error: {message}; see --help", markup=False, highlight=False, soft_wrap=True)
+        raise SystemExit(error.exit_code) from None
+    raise SystemExit(code if isinstance(code, int) else 0)
 
 
 def _fail(error: KvevalError) -> NoReturn:
@@ -74,9 +91,13 @@ def sweep(
     model: Annotated[Path | None, typer.Option(help="Folder with a Hugging Face checkpoint.")] = None,
     variants: Annotated[str | None, typer.Option(help="Cache settings, such as bf16,fp8,int8.")] = None,
     lengths: Annotated[str | None, typer.Option(help="Context lengths in tokens, such as 4k,16k (k = 1024).")] = None,
-    tasks: Annotated[str | None, typer.Option(help="Task names; 'kveval tasks' lists them.")] = None,
-    samples: Annotated[int | None, typer.Option(help="Samples per task and context length.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of every haystack.")] = None,
+    tasks: Annotated[
+        str | None, typer.Option(help="Task names ('kveval tasks' lists them), lm_eval:NAME, or prompts.jsonl.")
+    ] = None,
+    samples: Annotated[
+        str | None, typer.Option(metavar="INTEGER", help="Samples per task and context length.")
+    ] = None,
+    seed: Annotated[str | None, typer.Option(metavar="INTEGER", help="Seed of every haystack.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run directory; default runs/CONFIG.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out: ask what is missing.")] = False,
     retry_errors: Annotated[
@@ -148,6 +169,101 @@ def report(
         _stdout.print(f"report: {path}", markup=False, highlight=False, soft_wrap=True)
 
 
+@app.command(
+    epilog="Examples:\n\n"
+    "  kveval gate runs/tonight\n\n"
+    "  kveval gate runs/tonight --against baselines/llama-8b.json\n\n"
+    "  kveval gate runs/tonight --margin 0.02 --family-margin needle=0.01 --inconclusive allow\n\n"
+    "  kveval gate runs/tonight --out ci --json\n\n"
+    "Exit codes: 0 pass, 1 regression, 2 usage, 3 infrastructure, 4 incomparable, 5 inconclusive where that blocks."
+)
+def gate(
+    run: Annotated[Path, typer.Argument(help="A run directory.")],
+    against: Annotated[
+        Path | None, typer.Option(help="A blessed file: also compare every variant with itself in that run.")
+    ] = None,
+    margin: Annotated[float | None, typer.Option(help="Largest loss accepted, such as 0.02 for 2 points.")] = None,
+    family_margin: Annotated[
+        list[str] | None, typer.Option(help="Margin of one task family, such as needle=0.01; may be repeated.")
+    ] = None,
+    confidence: Annotated[float | None, typer.Option(help="Of every interval, such as 0.95.")] = None,
+    inconclusive: Annotated[
+        str | None, typer.Option(help="block, or allow: whether an open verdict keeps the gate shut.")
+    ] = None,
+    min_baseline_score: Annotated[float | None, typer.Option(help="Least overall score of the baseline.")] = None,
+    max_unanswered_share: Annotated[
+        float | None, typer.Option(help="Share of unanswered samples above which the infrastructure is to blame.")
+    ] = None,
+    config: Annotated[
+        str | None, typer.Option(help="Take the policy from this sweep configuration, not from the run's own.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for junit.xml, summary.md and verdict.json; default RUN.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print verdict.json instead of the table.")] = False,
+) -> None:
+    """Decide by policy whether a run passes: against its own baseline, and against a blessed run."""
+    from kveval.report import gate as gates
+
+    flags = {
+        "margin": margin,
+        "margins": _margins(family_margin),
+        "confidence": confidence,
+        "inconclusive": inconclusive,
+        "min_baseline_score": min_baseline_score,
+        "max_unanswered_share": max_unanswered_share,
+    }
+    given = {key: value for key, value in flags.items() if value is not None}
+    decision = gates.decide(run, against=against, config=config, overrides=given, out=out)
+    if as_json:
+        _print_json(decision.document)
+    else:
+        _stdout.print(decision.table)
+        _stdout.print(f"written: {decision.folder}/verdict.json, summary.md, junit.xml", markup=False, highlight=False)
+    raise typer.Exit(decision.document["exit_code"])
+
+
+def _margins(texts: list[str] | None) -> dict[str, float] | None:
+    margins = {}
+    for text in texts or []:
+        family, _, number = text.partition("=")
+        try:
+            margins[family.strip()] = float(number)
+        except ValueError:
+            raise UsageError(f"--family-margin: {text!r} is not FAMILY=MARGIN; allowed: such as needle=0.01") from None
+    return margins or None
+
+
+@app.command(epilog="Example:\n\n  kveval bless runs/release-1.4 --out baselines/llama-8b.json")
+def bless(
+    run: Annotated[Path, typer.Argument(help="A run directory.")],
+    out: Annotated[Path, typer.Option(help="The file to write, made to be committed.")],
+) -> None:
+    """Write the answers of a run to a small file that later runs are held against."""
+    from kveval.report.gate import bless_run
+
+    judged = bless_run(run, out)
+    _stdout.print(f"blessed: {out} (the gate calls this run: {judged.state})", markup=False, highlight=False)
+
+
+@app.command(
+    epilog="Examples:\n\n"
+    "  kveval diff runs/monday runs/tuesday\n\n"
+    "  kveval diff runs/tonight:bf16 runs/tonight:fp8\n\n"
+    "  kveval diff baselines/llama-8b.json runs/tonight"
+)
+def diff(
+    first: Annotated[str, typer.Argument(help="RUN, RUN:VARIANT or a blessed file.")],
+    second: Annotated[str, typer.Argument(help="What is compared with it.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+) -> None:
+    """Compare two runs, or two variants, sample by sample."""
+    from kveval.report import sides
+
+    document = sides.diff(first, second)
+    _print_json(document) if as_json else _stdout.print(sides.render(document))
+
+
 @tasks_app.callback(invoke_without_command=True)
 def tasks_list(
     context: typer.Context,
@@ -183,3 +299,29 @@ def tasks_show(
     sys.stdout.write(shown.pop("prompt") + "\n\n")
     for key, value in shown.items():
         _stdout.print(f"{key}: {value}", markup=False, highlight=False, soft_wrap=True)
+
+
+@data_app.callback(invoke_without_command=True)
+def data_list(
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
+) -> None:
+    """List texts and demo models."""
+    if context.invoked_subcommand is not None:
+        return
+    from kveval import data
+
+    holdings = data.inventory()
+    _print_json(data.as_rows(holdings)) if as_json else _stdout.print(data.table(holdings), soft_wrap=True)
+
+
+@data_app.command("fetch", epilog="Examples:\n\n  kveval data fetch\n\n  kveval data fetch long-context smollm2")
+def data_fetch(
+    names: Annotated[list[str] | None, typer.Argument(help="What to fetch; every text by default.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was fetched as JSON.")] = False,
+) -> None:
+    """Fetch texts and demo models once; they are used offline afterwards."""
+    from kveval import data
+
+    fetched = data.fetch(names or [], lambda status: _stderr.print(status, markup=False, highlight=False))
+    _print_json(data.as_rows(fetched)) if as_json else _stdout.print(data.table(fetched), soft_wrap=True)

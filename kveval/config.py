@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,6 +22,7 @@ from kveval.errors import ConfigError, nearest
 from kveval.quant.formats import parse_format
 from kveval.quant.granularity import Granularity
 from kveval.resources import presets
+from kveval.task_config import NAME, TaskConfig, expand_task, parse_length, task_beside
 
 # `--kv-cache-dtype` of vLLM 0.32 (vllm/config/cache.py).
 CACHE_DTYPES = (
@@ -41,23 +41,6 @@ SHORTHANDS |= {
     "int4": {"kv_cache_dtype": _EMULATED_ONLY, "emulate": {"format": "int4"}},
     "int2": {"kv_cache_dtype": _EMULATED_ONLY, "emulate": {"format": "int2"}},
 }
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_LENGTH = re.compile(r"(\d+)([kKmM]?)")
-_MULTIPLES = {"": 1, "k": 1024, "m": 1024 * 1024}
-
-
-def parse_length(value: Any) -> int:
-    """``4096``, ``"4096"``, ``"4k"`` or ``"1m"`` to tokens; k = 1024.
-
-    Raises:
-        ValueError: anything else.
-    """
-    match = _LENGTH.fullmatch(str(value).strip()) if not isinstance(value, bool) else None
-    tokens = int(match[1]) * _MULTIPLES[match[2].lower()] if match else 0
-    if tokens <= 0:
-        raise ValueError(f"{value!r} is not a context length; allowed: tokens such as 4096, 4k (= 4096) or 1m")
-    return tokens
 
 
 class _Model(BaseModel):
@@ -126,7 +109,7 @@ class VariantConfig(_Model):
     @field_validator("name")
     @classmethod
     def _file_name(cls, value: str) -> str:
-        if not _NAME.fullmatch(value):
+        if not NAME.fullmatch(value):
             raise ValueError(f"{value!r} is not a variant name; allowed: letters, digits, '.', '_' and '-'")
         return value
 
@@ -158,20 +141,6 @@ def _expand_variant(value: Any) -> Any:
     return value
 
 
-class TaskConfig(_Model):
-    """A task with settings of its own; what is None comes from the sweep."""
-
-    name: str
-    samples: Annotated[int, Field(gt=0)] | None = None
-    questions_per_haystack: Annotated[int, Field(gt=0)] | None = None
-    haystack: Literal["essays", "wikipedia", "generated"] | None = None
-    context_lengths: list[Annotated[int, BeforeValidator(parse_length)]] | None = None
-
-
-def _expand_task(value: Any) -> Any:
-    return {"name": value} if isinstance(value, str) else value
-
-
 class EngineConfig(_Model):
     """How the engine is launched.
 
@@ -185,7 +154,7 @@ class EngineConfig(_Model):
     """
 
     python: Path | None = None
-    command: list[str] | None = None
+    command: Annotated[list[str], Field(min_length=1)] | None = None
     args: dict[str, str | int | float | bool | None] = {}
     env: dict[str, str] = {}
     port: Annotated[int, Field(gt=0, lt=65536)] | None = None
@@ -210,16 +179,30 @@ class RequestsConfig(_Model):
 
 
 class JudgeConfig(_Model):
-    """What is accepted. `margin`: the largest loss of score; `confidence`: of every interval."""
+    """What is accepted.
+
+    Attributes:
+        margin: the largest loss of score.
+        margins: the margin of a task family, where it is another: ``{needle: 0.01}``.
+        confidence: of every interval.
+        inconclusive: whether `kveval gate` blocks on a verdict that stays open, or lets it through with a warning.
+        min_baseline_score: the baseline's overall score below which nothing is compared with it.
+        max_unanswered_share: of a variant's samples, above which the gate blames the infrastructure.
+    """
 
     margin: Annotated[float, Field(gt=0, lt=1)] = 0.02
+    margins: dict[str, Annotated[float, Field(gt=0, lt=1)]] = {}
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    inconclusive: Literal["block", "allow"] = "block"
+    min_baseline_score: Annotated[float, Field(ge=0, le=1)] = 0.0
+    max_unanswered_share: Annotated[float, Field(ge=0, lt=1)] = 0.02
 
 
 class SweepConfig(_Model):
     """Everything a sweep is decided by.
 
     Attributes:
+        context_lengths: may be left out where every task has prompts or lengths of its own.
         samples: per cell.
         questions_per_haystack: samples that share one context and its prefill.
         aa_share: share of the samples the baseline answers a second time.
@@ -229,8 +212,8 @@ class SweepConfig(_Model):
     model: Path
     variants: list[Annotated[VariantConfig, BeforeValidator(_expand_variant)]] = Field(min_length=1)
     baseline: str = "bf16"
-    context_lengths: list[Annotated[int, BeforeValidator(parse_length)]] = Field(min_length=1)
-    tasks: list[Annotated[TaskConfig, BeforeValidator(_expand_task)]] = Field(min_length=1)
+    context_lengths: list[Annotated[int, BeforeValidator(parse_length)]] = []
+    tasks: list[Annotated[TaskConfig, BeforeValidator(expand_task)]] = Field(min_length=1)
     samples: Annotated[int, Field(gt=0)] = 20
     questions_per_haystack: Annotated[int, Field(gt=0)] = 10
     haystack: Literal["essays", "wikipedia", "generated"] = "essays"
@@ -255,6 +238,8 @@ class SweepConfig(_Model):
             twice = [value for value, times in Counter(values).items() if times > 1]
             if twice:
                 raise ValueError(f"{kind}: {twice[0]} is listed twice; allowed: every one once")
+        if not self.context_lengths and any(not (task.is_given or task.context_lengths) for task in self.tasks):
+            raise ValueError("context_lengths: required, not given; allowed: tokens such as 4096, 4k (= 4096) or 1m")
         if self.baseline not in names:
             raise ValueError(f"baseline: {self.baseline!r} is not among the variants; {nearest(self.baseline, names)}")
         if self.variant(self.baseline).is_quantized:
@@ -281,6 +266,8 @@ def load_config(source: str, overrides: Mapping[str, Any] | None = None) -> Swee
         path = shipped[source]
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{source}: cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         where = getattr(error, "problem_mark", None)
         line = f" (line {where.line + 1})" if where else ""
@@ -294,17 +281,27 @@ def load_config(source: str, overrides: Mapping[str, Any] | None = None) -> Swee
         beside = path.parent / Path(data["model"]).expanduser()
         # A path is meant from the file it stands in; anything else may name a demo model.
         data["model"] = str(beside) if beside.exists() else data["model"]
+    if isinstance(data.get("tasks"), list):
+        data["tasks"] = [task_beside(task, path.parent) for task in data["tasks"]]
     overrides = dict(overrides or {})
     for key in ("variants", "tasks"):
         if key in overrides:
             overrides[key] = [_configured(data.get(key), name) for name in overrides[key]]
+    tasks = overrides.get("tasks", data.get("tasks"))
+    # What is asked for on the command line holds for every task, also for those with a value of their own.
+    settled = overrides.keys() & {"samples", "context_lengths"}
+    if settled and isinstance(tasks, list):
+        overrides["tasks"] = [
+            {key: value for key, value in task.items() if key not in settled} if isinstance(task, Mapping) else task
+            for task in tasks
+        ]
     return validate_config({**data, **overrides}, source)
 
 
 def _configured(entries: Any, name: str) -> Any:
     """The file's own entry of that name, so that a flag can pick among the variants or tasks a file defines."""
     for entry in entries if isinstance(entries, list) else []:
-        if isinstance(entry, Mapping) and entry.get("name") == name:
+        if isinstance(entry, Mapping) and name in (entry.get("name"), Path(str(entry.get("file") or "")).stem or None):
             return entry
     return name
 

@@ -236,8 +236,8 @@ def test_bad_configurations(
         (["--variants", ""], ["variants: [] is not allowed"]),
         (["--variants", "bf16,int4_per_token_head"], ["variants.int4_per_token_head", "corrupts its cache", "allowed"]),
         (["--tasks", "niah_singel"], ["unknown task 'niah_singel'", "did you mean 'niah_single'"]),
-        (["--samples", "0"], ["samples: 0 is not allowed"]),
-        (["--seed", "-1"], ["seed: -1 is not allowed"]),
+        (["--samples", "0"], ["samples: '0' is not allowed"]),
+        (["--seed", "-1"], ["seed: '-1' is not allowed"]),
         (["--model", "nowhere"], ["model: nowhere has no config.json"]),
         (["--retry-errors"], ["--retry-errors", "allowed: together with --resume"]),
     ],
@@ -257,7 +257,7 @@ def test_no_such_file_or_preset(run: Kveval, config: Callable[..., str]) -> None
 def test_a_flag_of_another_kind_is_refused(run: Kveval, config: Callable[..., str]) -> None:
     code, out, err = run("sweep", config(), "--samples", "many")
     assert (code, out) == (2, "")
-    assert "--samples" in err
+    assert "samples: 'many' is not allowed; input should be a valid integer" in err
 
 
 def test_no_engine(run: Kveval, config: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -433,3 +433,22 @@ def test_the_installed_command() -> None:
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith("error: dmo: neither a file nor a preset; did you mean 'demo'")
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_misspelt_command_is_one_line(run: Kveval) -> None:
+    code, out, err = run("swep")
+    assert (code, out) == (2, "")
+    assert err == "error: No such command 'swep'. Did you mean 'sweep'?; see --help\n"
+
+
+def test_flags_hold_for_tasks_with_values_of_their_own(tmp_path: Path) -> None:
+    from kveval.config import load_config
+
+    path = tmp_path / "own.yaml"
+    path.write_text(
+        "model: /m\nvariants: [bf16]\ncontext_lengths: [1k]\n"
+        "tasks: [{name: niah_single, samples: 10, context_lengths: [2k], questions_per_haystack: 5}]\n"
+    )
+    task = load_config(str(path), {"samples": "4", "context_lengths": [512]}).tasks[0]
+    assert (task.samples, task.context_lengths, task.questions_per_haystack) == (None, None, 5)
+    assert load_config(str(path)).tasks[0].samples == 10

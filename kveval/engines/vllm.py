@@ -37,7 +37,7 @@ _STRAGGLER_SECONDS = 5.0
 
 # What the engine says when it dies, and what to do about it.
 _HINTS = (
-    (r"kveval emulation: (.*)", "the emulation plugin refused to start"),
+    (r"kveval emulation: refused, (.*)", "the emulation plugin refused to start"),
     (r"Selected backend .* is not valid for this configuration.*", "this backend cannot read this cache dtype"),
     (r"No valid attention backend found.*", "no attention backend of this device reads this cache dtype"),
     (r"To serve at least one request with the model's max seq len.*",

@@ -9,6 +9,7 @@ from typing import Any
 
 from kveval.config import SweepConfig, TaskConfig
 from kveval.engines.capabilities import ResolvedVariant, resolve, twin
+from kveval.engines.facts import checkpoint_scales
 from kveval.engines.installation import Installation
 from kveval.errors import ConfigError, PlanError
 from kveval.measure.given import load_given
@@ -81,6 +82,7 @@ def make_plan(config: SweepConfig, installation: Installation) -> Plan:
         else model
         for variant in variants
     }
+    _check_twins(variants, model)
     # First: a wrong row should not wait for what takes longer to read.
     given = load_given(config)
     generated = [wanted for wanted in config.tasks if not wanted.is_given]
@@ -147,6 +149,15 @@ def _cells(config: SweepConfig, wanted: TaskConfig, task: Task) -> Iterator[Cell
             seed=config.seed,
             haystack_style=wanted.haystack or config.haystack,
         )
+
+
+def _check_twins(variants: list[ResolvedVariant], model: Model) -> None:
+    for variant in variants:
+        if variant.role == "twin" and variant.emulate and variant.emulate.scale and checkpoint_scales(model.path):
+            raise PlanError(
+                f"variants.{variant.of}: control: emulated rounds at scale {variant.emulate.scale:g}, but {model.path} "
+                "has calibrated k/v scales, which the native cache uses; remove `control`"
+            )
 
 
 def _check_flags(config: SweepConfig) -> None:

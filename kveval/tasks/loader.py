@@ -104,7 +104,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         declared = yaml.load(path.read_text(encoding="utf-8"), Loader=_Reader)  # noqa: S506 (a SafeLoader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"task file {path} cannot be read: {_one_line(error)}") from error
+        raise ConfigError(f"task file {path} cannot be read: {one_line(error)}") from error
     if not isinstance(declared, dict):
         raise ConfigError(f"task file {path} is not a mapping of keys to values")
     included = declared.pop("include", [])
@@ -115,7 +115,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _load(info: TaskInfo, metadata: dict[str, Any]) -> Task:
-    with _quiet():
+    with quiet():
         from lm_eval.tasks import TaskManager
 
         try:
@@ -126,7 +126,7 @@ def _load(info: TaskInfo, metadata: dict[str, Any]) -> Task:
         except KvevalError:
             raise
         except Exception as error:  # lm-eval, jinja and a user's own code raise whatever they like
-            raise ConfigError(f"task file {info.path} cannot be loaded: {_one_line(error)}") from error
+            raise ConfigError(f"task file {info.path} cannot be loaded: {one_line(error)}") from error
     return _task(info, task)
 
 
@@ -165,12 +165,12 @@ def _scorer(info: TaskInfo, task: Any) -> Callable[[Mapping[str, Any], str], dic
     return score
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """lm-eval and datasets warn about what kveval does on purpose."""
     loggers = [logging.getLogger(name) for name in ("lm_eval", "datasets", "transformers")]
     levels = [logger.level for logger in loggers]

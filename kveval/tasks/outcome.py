@@ -26,6 +26,8 @@ def classify(
         the output budget ran out before an answer was given.
     ``invalid_format``
         the output cannot be read as the asked format: ``metrics["valid"]`` is 0.
+    ``unscored``
+        an answer to a sample that has no right one: ``doc["scored"]`` is False.
     ``engine_error``
         there is no output: the request failed.
 
@@ -44,6 +46,8 @@ def classify(
     out_of_budget = finish_reason == "length"
     if not words:
         return "truncated" if out_of_budget else "empty"
+    if not doc.get("scored", True):
+        return "unscored"
     planted = [*doc.get("answers", ()), *doc.get("distractors", ())]
     if abstains(answer, planted):
         return "abstained"

@@ -29,7 +29,7 @@ _TOKENIZER_FILES = (
 )
 
 
-def _fixed_date(layout: str) -> str:
+def fixed_date(layout: str) -> str:
     """Stands in for templates' clock: a prompt must not depend on the day it is made."""
     return datetime(2024, 7, 26).strftime(layout)
 
@@ -73,7 +73,7 @@ class PromptFormat:
             ConfigError: no usable tokenizer there, or chat is asked of a model without a template.
             PlanError: the tokenizer cannot spell text exactly.
         """
-        tokenizer = _transformers_tokenizer(model_dir)
+        tokenizer = transformers_tokenizer(model_dir)
         template = tokenizer.get_chat_template() if tokenizer.chat_template else None
         if style == "chat" and template is None:
             raise ConfigError(
@@ -122,7 +122,7 @@ class PromptFormat:
         return self.tokenizer.decode(ids)
 
 
-def _transformers_tokenizer(model_dir: Path) -> Any:
+def transformers_tokenizer(model_dir: Path) -> Any:
     from transformers import AutoTokenizer
 
     if not model_dir.is_dir():
@@ -146,7 +146,7 @@ def _completion_frame(tokenizer: Any) -> np.ndarray:
 
 
 def _split_template(tokenizer: Any, variables: dict[str, Any], model_dir: Path) -> tuple[str, str]:
-    variables.setdefault("strftime_now", _fixed_date)
+    variables.setdefault("strftime_now", fixed_date)
     try:
         text = tokenizer.apply_chat_template(
             [{"role": "user", "content": _MARKER}], tokenize=False, add_generation_prompt=True, **variables

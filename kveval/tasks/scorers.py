@@ -21,19 +21,22 @@ _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:([,.'_ \u00a0\u2009\u202f’])\d{
 _WORDS = re.compile(r"\d+|[^\W\d_]+")
 _LONG_NUMBER = re.compile(r"\d{5,}")
 _SAID = (
-    r"(?:stat|mention|specif|includ|provid|indicat|reveal|contain|disclos|list)\w*"
-    r"|say|said|give[ns]?|found|present|there|known|clear|available|part\s+of"
+    r"(?:stat|mention|specif|includ|provid|indicat|reveal|contain|disclos|list|record)\w*"
+    r"|say|said|give[ns]?|found|present|there|known|clear|available|answered|part\s+of"
 )
 _ABSTENTION = re.compile(
     rf"""
       \b(?:not|never|isn['’]t|aren['’]t|wasn['’]t|nowhere)\s+(?:\w+ly\s+|been\s+|directly\s+|to\s+be\s+)*(?:{_SAID})\b
-    | \b(?:do(?:es)?|did)(?:\s+not|n['’]t)\s+(?:\w+ly\s+|actually\s+)*(?:{_SAID}|have|know|see|find|tell|appear)\b
+    | \b(?:do(?:es)?|did)(?:\s+not|n['’]t)\s+(?:\w+ly\s+|actually\s+)*
+      (?:{_SAID}|have|know|see|find|tell|appear|answer)\b
     | \b(?:can(?:not|['’]t|\s+not)|could(?:\s+not|n['’]t)|unable\s+to)\s+(?:be\s+)?
       (?:find|found|determin\w*|answer\w*|identif\w*|locat\w*|say|tell|know\w*|provid\w*)\b
-    | \bno\s+(?:\w+\s+){{0,4}}?(?:information|mention|number|numbers|answer|value|values|reference|record|data|idea)\b
+    | \bno\s+(?:\w+\s+){{0,4}}?
+      (?:information|mention|number|numbers|answer|value|values|reference|record|data|idea|decisions?)\b
+    | \b(?:no|none\s+of\s+the|none\s+of\s+these)\s+(?:\w+\s+)?(?:text|passage|document)s?\b
     | \bthere\s+(?:is|are)\s+(?:no|none)\b
     | \bmakes?\s+no\s+mention\b
-    | \bnot\s+(?:in|part\s+of|among)\s+(?:the|this)\s+(?:text|passage|document|context)\b
+    | \bnot\s+(?:in|part\s+of|among)\s+(?:the|this|these)\s+(?:\w+\s+)?(?:text|passage|document|context)s?\b
     | ^\W*(?:unknown|unclear|none|n/a|nothing|no\s+answer|unanswerable)\s*(?:[^\w\s-]|$)
     | \b(?:is|are|remains?)\s+(?:unknown|unclear|unspecified|unstated|absent|missing)\b
     """,

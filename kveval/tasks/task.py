@@ -50,9 +50,35 @@ class Prompt:
         """int32 [shared_tokens + tail_tokens]: exactly what is sent to the engine."""
         return np.concatenate((self.shared, self.tail))
 
+    def first(self, tokens: int) -> list[int]:
+        """Up to so many ids it begins with."""
+        return [int(token) for token in (*self.shared[:tokens], *self.tail[:tokens])][:tokens]
+
     def sha256(self) -> str:
         """Over the token ids as little-endian int32."""
         return hashlib.sha256(self.token_ids().astype("<i4", copy=False).tobytes()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chat:
+    """A prompt as a server's chat endpoint takes it; `Sample.prompt` holds the tokens its template makes of it.
+
+    Attributes:
+        messages: in the endpoint's own form, ``{"role": ..., "content": ...}``.
+        tools: functions the model may call, ``{"type": "function", "function": {...}}``; empty sends none.
+        tool_choice: ``auto`` or ``required``; unused without tools.
+        template_kwargs: variables of the chat template.
+    """
+
+    messages: tuple[Mapping[str, Any], ...]
+    tools: tuple[Mapping[str, Any], ...] = ()
+    tool_choice: str = "auto"
+    template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_constrained(self) -> bool:
+        """The engine masks tokens by a grammar, so what it reports as probabilities is not the model's own."""
+        return bool(self.tools) and self.tool_choice != "auto"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +93,8 @@ class Sample:
             or in several places (`doc["depths_percent"]` then has them all).
         doc: the row lm-eval scores, without the context: question, answers, distractors, excerpts around needles.
         max_output_tokens: output budget.
-        stop: strings that end the output; empty for chat prompts.
+        stop: strings that end the output; empty for chat prompts of kveval's own tasks.
+        chat: what the chat endpoint is sent; None sends the prompt's token ids to the completion endpoint.
     """
 
     sample_id: str
@@ -80,6 +107,7 @@ class Sample:
     doc: Mapping[str, Any]
     max_output_tokens: int
     stop: tuple[str, ...] = ()
+    chat: Chat | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +117,9 @@ class Task:
     Attributes:
         render: lm-eval's ``doc_to_text`` of one document, a dict with ``context``, ``question`` and what else the
             YAML names.
-        score: lm-eval's ``process_results``: (doc, output text) -> metrics in [0, 1]. ``metrics["score"]`` decides.
-        builder: makes the haystacks of a cell; see `kveval.tasks.haystack`.
+        score: lm-eval's ``process_results``: (doc, output text) -> metrics in [0, 1]. ``metrics["score"]`` decides;
+            there is none for a doc with ``scored`` False.
+        builder: makes the haystacks of a cell; see `kveval.tasks.haystack`. None where prompts are given.
         answer_prefix: lm-eval's ``gen_prefix`` of one document: text a base model continues; unused in chat prompts.
         stop: strings that end the output of completion prompts; unused in chat prompts.
     """

@@ -36,7 +36,7 @@ def test_plain_lm_eval_asks_and_scores_the_same(name):
         assert lm_eval_prompt(lm_eval, doc) == prompt_format.decode(sample.prompt.token_ids())
         for text in (" ".join(sample.doc["answers"]), "not stated", "1111111"):
             assert lm_eval.process_results(doc, [text]) == task.score(sample.doc, text)
-        assert lm_eval.doc_to_target(doc) == ", ".join(sample.doc["answers"])
+        assert sample.doc["answers"][0] in lm_eval.doc_to_target(doc)
 
 
 def test_a_models_tokenizer_sizes_the_prompts(smollm2):

@@ -1,0 +1,109 @@
+"""BFCL's rule for whether calls are the right ones (bfcl_eval, eval_checker/ast_eval/ast_checker.py, Python).
+
+A call is right when its name is, every required parameter is there, every parameter given is expected, of its type and
+one of its allowed values, and every parameter left out may be. Strings are compared in lower case without spaces and
+``,./-_*^``. Several calls may come in any order.
+
+An expected call is ``{"name": ..., "parameters": {parameter: [allowed value, ...]}}``; an allowed value of ``""`` means
+that the parameter may be left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_PYTHON = {
+    "string": str, "any": str, "integer": int, "float": float, "boolean": bool,
+    "array": list, "tuple": list, "dict": dict,
+}  # fmt: skip
+_DROPPED = re.compile(r"[ ,./\-_*^]")
+
+Call = Mapping[str, Any]
+"""``{"name": text, "arguments": object}``."""
+
+
+def same_calls(calls: Sequence[Call], expected: Sequence[Mapping[str, Any]], functions: Mapping[str, Any]) -> bool:
+    """Whether every expected call was made and no other, in any order.
+
+    Args:
+        functions: BFCL's declarations of the expected functions by name.
+    """
+    left = list(calls)
+    for one in expected:
+        found = next((call for call in left if same_call(call, one, functions[one["name"]])), None)
+        if found is None:
+            return False
+        left.remove(found)
+    return not left
+
+
+def same_call(call: Call, expected: Mapping[str, Any], function: Mapping[str, Any]) -> bool:
+    """Whether a call is the expected one; see the module's rule."""
+    given, allowed = call["arguments"], expected["parameters"]
+    declared = function["parameters"]["properties"]
+    if call["name"] != expected["name"] or not isinstance(given, Mapping):
+        return False
+    if any(name not in given for name in function["parameters"].get("required") or ()):
+        return False
+    if any(name not in declared or name not in allowed for name in given):
+        return False
+    if any(name not in given and "" not in values for name, values in allowed.items()):
+        return False
+    return all(_allowed(value, allowed[name], declared[name]) for name, value in given.items())
+
+
+def _allowed(value: Any, allowed: Sequence[Any], declared: Mapping[str, Any]) -> bool:
+    kind = declared["type"]
+    wanted = _PYTHON[kind]
+    items = declared.get("items") if kind in ("array", "tuple") else None
+    nested = _PYTHON[items["type"]] if items else None
+    if kind == "float" and type(value) is int:
+        value = float(value)
+    fits, is_variable = _has_type(value, allowed, wanted, nested)
+    if not fits:
+        return False
+    if is_variable:
+        return value in allowed
+    if wanted is dict:
+        return any(_same_object(value, one) for one in allowed if one != "")
+    if wanted is list and nested is dict:
+        return any(
+            isinstance(one, list) and len(one) == len(value) and all(map(_same_object, value, one)) for one in allowed
+        )
+    if wanted is str:
+        return _plain(value) in [_plain(one) for one in allowed if isinstance(one, str)]
+    if wanted is list:
+        return [_plain(item) for item in value] in [
+            [_plain(item) for item in one] for one in allowed if isinstance(one, list)
+        ]
+    return value in allowed
+
+
+def _has_type(value: Any, allowed: Sequence[Any], wanted: type, nested: type | None) -> tuple[bool, bool]:
+    """(of the declared type or of the type of the allowed values, the allowed values are of another type)."""
+    given = next((type(one) for one in allowed if one != ""), None)
+    is_variable = given is not None and given is not wanted
+    if type(value) is wanted:
+        if nested is None:
+            return True, is_variable
+        fits = any(
+            not isinstance(one, list) or all(_has_type(item, one, nested, None)[0] for item in value)
+            for one in allowed
+        )
+        return fits, is_variable
+    return type(value) is given, True
+
+
+def _same_object(value: Any, allowed: Any) -> bool:
+    """An object against ``{key: [allowed value, ...]}``."""
+    if not isinstance(value, Mapping) or not isinstance(allowed, Mapping):
+        return False
+    if any(key not in allowed or _plain(item) not in map(_plain, allowed[key]) for key, item in value.items()):
+        return False
+    return all(key in value or "" in values for key, values in allowed.items())
+
+
+def _plain(value: Any) -> Any:
+    return _DROPPED.sub("", value).lower().replace("'", '"') if isinstance(value, str) else value

@@ -1,0 +1,131 @@
+"""Scorers a row of one's own prompts may name. Each says whether an output gives one of the row's answers.
+
+Thinking (``<think>...</think>``) is left out of every output first. An output a scorer cannot read as what it should
+be has ``valid`` 0 beside its score of 0, and the outcome ``invalid_format``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import regex
+
+from kveval.tasks.answers import contains, normalized
+from kveval.tasks.json_answers import json_values, same_json
+from kveval.tasks.scorers import answer_of
+
+LONGEST_PATTERN = 1000
+PATTERN_SECONDS = 1.0
+"""A pattern that looks longer at one output has given no answer: nested repeats can take longer than the universe."""
+
+
+def score_row(doc: Mapping[str, Any], text: str) -> dict[str, float]:
+    """Metrics of an output; none when the row is not scored.
+
+    Args:
+        doc: ``scorer``, a key of `SCORERS` or ``none``, and ``answers`` as `reference` made them.
+    """
+    if doc["scorer"] == "none":
+        return {}
+    return SCORERS[doc["scorer"]](answer_of(text), doc["answers"])
+
+
+def reference(scorer: str, answer: Any) -> str:
+    """An answer of a row as the text its scorer compares with.
+
+    Raises:
+        ValueError: no such answer can ever be given; says what is allowed.
+    """
+    if scorer == "json":
+        return json.dumps(_given_json(answer), sort_keys=True)
+    if not isinstance(answer, str | int | float) or isinstance(answer, bool):
+        raise ValueError("allowed: text or a number")
+    text = str(answer)
+    if scorer == "regex":
+        _check_pattern(text)
+    elif not text.strip() or (scorer == "contains" and not normalized(text)):
+        raise ValueError("allowed: text with a letter or digit in it" if text.strip() else "allowed: text")
+    return text
+
+
+def _given_json(answer: Any) -> Any:
+    if not isinstance(answer, str):
+        return answer
+    try:
+        return _loads(answer)
+    except ValueError as error:
+        raise ValueError("allowed: a JSON value, or a string that holds one") from error
+
+
+def _check_pattern(pattern: str) -> None:
+    if not pattern or len(pattern) > LONGEST_PATTERN:
+        raise ValueError(f"allowed: a regular expression of 1 to {LONGEST_PATTERN} characters")
+    try:
+        regex.compile(pattern)
+    except (regex.error, RecursionError) as error:
+        raise ValueError(f"not a regular expression: {error}") from error
+
+
+def contains_answer(text: str, answers: Sequence[str]) -> dict[str, float]:
+    """Whole words; case, punctuation, articles and accents make no difference (`kveval.tasks.answers`)."""
+    return {"score": float(any(contains(text, answer) for answer in answers))}
+
+
+def is_answer(text: str, answers: Sequence[str]) -> dict[str, float]:
+    """Character by character, but for white space around it."""
+    return {"score": float(text.strip() in [answer.strip() for answer in answers])}
+
+
+def is_json(text: str, answers: Sequence[str]) -> dict[str, float]:
+    """The JSON an output is, or else the one object or array in it, whatever stands around (prose, a markdown fence).
+
+    The order of keys makes no difference and 1 is 1.0; 1, "1" and true are three things. Two different objects are no
+    answer.
+    """
+    values = _found(text)
+    if not values:
+        return {"score": 0.0, "valid": 0.0}
+    try:
+        one = all(same_json(values[0], other) for other in values[1:])
+        right = one and any(same_json(values[0], json.loads(answer)) for answer in answers)
+    except RecursionError:
+        # Nested deeper than can be compared.
+        return {"score": 0.0, "valid": 0.0}
+    return {"score": float(right), "valid": 1.0}
+
+
+def _found(text: str) -> list[Any]:
+    try:
+        return [_loads(text)]
+    except ValueError:
+        return json_values(text)
+
+
+def matches(text: str, answers: Sequence[str]) -> dict[str, float]:
+    """Whether a pattern is found anywhere in the output, in the syntax of Python's ``re``."""
+    try:
+        found = any(regex.search(pattern, text, timeout=PATTERN_SECONDS) for pattern in answers)
+    except (TimeoutError, RecursionError):
+        return {"score": 0.0, "valid": 0.0}
+    return {"score": float(found), "valid": 1.0}
+
+
+SCORERS: dict[str, Callable[[str, Sequence[str]], dict[str, float]]] = {
+    "contains": contains_answer,
+    "exact": is_answer,
+    "json": is_json,
+    "regex": matches,
+}
+
+
+def _loads(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_no_number)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
