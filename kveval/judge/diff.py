@@ -1,16 +1,19 @@
-"""Candidates against the baseline, paired by sample, at every level a reader asks about."""
+"""Candidates against the baseline, paired by sample, at every level a reader asks about; and against an earlier run."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from kveval.judge.pairing import Group, Level, Side, answered_by, groups, members, pair
+from kveval.judge.comparison import Comparison, compare
+from kveval.judge.pairing import Group, Level, Side, groups, members, pair
+from kveval.judge.policy import policy_of
 from kveval.judge.rundata import Run
-from kveval.judge.stats import Difference, Flips, Score, flips, holm, mean_score, paired_difference
-from kveval.judge.verdicts import Policy, Verdict, decide, points
-from kveval.records import OUTCOMES, VariantRun
+from kveval.judge.stats import holm
+from kveval.judge.verdicts import Policy, Verdict, decide
+from kveval.records import VariantRun
 
 # Holm corrects over the rows of one panel: what is read together. Each p-value is two-sided and only a loss can fail,
 # so a panel has false fails in at most half of 1 - confidence, and both panels together in at most all of it.
@@ -18,94 +21,78 @@ PANELS: tuple[tuple[Level, ...], ...] = (("overall", "length"), ("family", "cell
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
-    """The baseline against a second run of itself, over the samples the second run covers.
+class Contest:
+    """Two sides to compare at every level.
 
     Attributes:
-        n: samples that baseline, second run and candidate answered.
-        aa, candidate: flips against the baseline.
-        aa_identical, candidate_identical: share of outputs equal to the baseline's, character by character.
-    """
-
-    n: int
-    aa: Flips
-    candidate: Flips
-    aa_identical: float
-    candidate_identical: float
-
-
-@dataclass(frozen=True, slots=True)
-class Attribution:
-    """A loss divided by the emulated twin: format (baseline to twin) plus kernel (twin to candidate).
-
-    All three over the samples that all of them answered, so that the parts add up.
-    """
-
-    twin: str
-    total: Difference
-    format: Difference
-    kernel: Difference
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """One variant against the baseline over one group of samples.
-
-    Samples that one side did not answer (an engine error, or no record) are in `asked` and in `outcomes` and not in
-    scores, differences and flips: an outage is not a loss of quality. They count against a pass instead.
-
-    Attributes:
-        asked: samples of the group; ``difference.n`` of them were answered by both sides.
-        baseline_score, candidate_score: over the samples both answered.
-        sensitive: the difference over the cells that can show a loss.
-        insensitive_cells: the others, "task at N tokens: why".
-        identical: share of outputs equal to the baseline's, character by character; None without samples.
-        outcomes: by side ("baseline", "candidate"), count by outcome, "missing" for samples without a record.
-        noise: None without an A/A run that covers the group.
-        attribution: None without an emulated twin.
-        verdict: None for twins and A/A runs, which are controls.
+        variant: the candidate's side.
+        against: names the baseline's side.
+        table: as `pair` makes it.
+        twin: name of the side "twin" in `table`.
+        judged: whether it gets verdicts; controls do not.
+        obstacle: why it cannot pass whatever the numbers say.
     """
 
     variant: str
-    group: Group
-    asked: int
-    baseline_score: Score
-    candidate_score: Score
-    difference: Difference
-    sensitive: Difference
-    insensitive_cells: tuple[str, ...]
-    flips: Flips
-    identical: float | None
-    outcomes: dict[str, dict[str, int]]
-    noise: Noise | None
-    attribution: Attribution | None
-    verdict: Verdict | None = None
+    against: str
+    table: pd.DataFrame
+    twin: str | None = None
+    judged: bool = True
+    obstacle: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
+    """
+    Attributes:
+        comparisons: of every variant with the run's baseline.
+        over_time: of the run's variants with themselves in an earlier run; empty unless one was given.
+    """
+
     policy: Policy
     comparisons: tuple[Comparison, ...]
+    over_time: tuple[Comparison, ...] = ()
 
     def of(self, variant: str, level: Level) -> list[Comparison]:
         return [c for c in self.comparisons if c.variant == variant and c.group.level == level]
 
 
-def judge_run(run: Run, policy: Policy | None = None) -> Judgement:
-    """Compares every variant of `run` with its baseline; judges its candidates."""
-    policy = policy or Policy()
-    baseline = run.manifest.baseline
-    others = [v for v in run.manifest.variants.values() if v.name != baseline]
-    comparisons: list[Comparison] = []
-    for variant in others:
+def judge_run(run: Run, policy: Policy | None = None, over_time: Iterable[Contest] = ()) -> Judgement:
+    """Compares every variant of `run` with its baseline; judges its candidates.
+
+    Args:
+        policy: the run's own by default.
+        over_time: contests with an earlier run, read together with the run's own: Holm corrects over both.
+
+    Raises:
+        ConfigError: the policy the run was configured with is not allowed.
+    """
+    policy = policy or policy_of(run.manifest)
+    over_time = list(over_time)
+    comparisons = judge_contests([*contests(run), *over_time], policy)
+    earlier = {contest.against for contest in over_time}
+    return Judgement(
+        policy,
+        tuple(comparison for comparison in comparisons if comparison.against not in earlier),
+        tuple(comparison for comparison in comparisons if comparison.against in earlier),
+    )
+
+
+def contests(run: Run) -> list[Contest]:
+    """Every variant of `run` against its baseline."""
+    baseline = run.manifest.variants[run.manifest.baseline]
+    found = []
+    for variant in run.manifest.variants.values():
+        if variant.name == baseline.name:
+            continue
         twin = run.variant("twin", variant.name)
-        table = pair_variant(run, variant)
-        comparisons += [
-            compare(members(table, group), variant.name, group, policy=policy, twin=twin.name if twin else None)
-            for group in groups(table)
-        ]
-    judged = _with_verdicts(run, comparisons, policy)
-    return Judgement(policy, tuple(judged))
+        found.append(
+            Contest(
+                variant.name, baseline.name, pair_variant(run, variant), twin.name if twin else None,
+                judged=variant.role == "candidate", obstacle=obstacle(variant) or obstacle(baseline),
+            )
+        )  # fmt: skip
+    return found
 
 
 def pair_variant(run: Run, variant: VariantRun) -> pd.DataFrame:
@@ -128,124 +115,63 @@ def pair_variant(run: Run, variant: VariantRun) -> pd.DataFrame:
     return pair(samples, sides)
 
 
-def compare(table: pd.DataFrame, variant: str, group: Group, *, policy: Policy, twin: str | None = None) -> Comparison:
-    """Compares the sides of `table`, as `pair` made it, over all of its rows; without a verdict yet."""
-    pairs = answered_by(table, "baseline", "candidate")
-    insensitive, keep = [], pd.Series(True, index=pairs.index)
-    for _, cell in pairs.groupby(["task", "context_length"]):
-        why = _insensitive(cell["baseline_score"].mean(), cell["candidate_score"].mean(), policy)
-        if why:
-            place = Group("cell", task=cell["task"].iloc[0], context_length=int(cell["context_length"].iloc[0]))
-            insensitive.append(f"{place}: {why}")
-            keep[cell.index] = False
-    return Comparison(
-        variant=variant,
-        group=group,
-        asked=len(table),
-        baseline_score=_score(pairs, "baseline", policy),
-        candidate_score=_score(pairs, "candidate", policy),
-        difference=_difference(pairs, "baseline", "candidate", policy),
-        sensitive=_difference(pairs[keep], "baseline", "candidate", policy),
-        insensitive_cells=tuple(insensitive),
-        flips=_flips(pairs, "candidate"),
-        identical=float(pairs["candidate_identical"].mean()) if len(pairs) else None,
-        outcomes={side: _outcomes(table[f"{side}_outcome"]) for side in ("baseline", "candidate")},
-        noise=_noise(table),
-        attribution=_attribution(table, twin, policy),
-    )
+def judge_contests(contests: Iterable[Contest], policy: Policy) -> list[Comparison]:
+    """Compares each contest at every level, with verdicts for those that are judged, Holm over each panel of them."""
+    contests = list(contests)
+    rows = [
+        (contest, compare(members(contest.table, group), contest.variant, contest.against, group, policy=policy,
+                          twin=contest.twin))
+        for contest in contests
+        for group in groups(contest.table)
+    ]  # fmt: skip
+    adjusted = _adjusted([(contest, comparison) for contest, comparison in rows if contest.judged])
+    return [
+        replace(
+            comparison, verdict=_verdict(contest, comparison, policy, adjusted.get((id(contest), comparison.group)))
+        )
+        if contest.judged
+        else comparison
+        for contest, comparison in rows
+    ]
 
 
-def _insensitive(baseline: float, candidate: float, policy: Policy) -> str | None:
-    """Why a cell cannot show a loss. A ceiling that the candidate has left does show one."""
-    if baseline <= policy.floor:
-        return f"the baseline is at the floor ({points(baseline)})"
-    if baseline >= policy.ceiling and candidate >= policy.ceiling:
-        return f"the baseline is at the ceiling ({points(baseline)})"
-    return None
-
-
-def _score(pairs: pd.DataFrame, side: Side, policy: Policy) -> Score:
-    return mean_score(pairs[f"{side}_score"], pairs["haystack_id"], confidence=policy.confidence)
-
-
-def _difference(pairs: pd.DataFrame, first: Side, second: Side, policy: Policy) -> Difference:
-    return paired_difference(
-        pairs[f"{first}_score"], pairs[f"{second}_score"], pairs["haystack_id"], confidence=policy.confidence
-    )
-
-
-def _flips(pairs: pd.DataFrame, side: Side) -> Flips:
-    return flips(pairs["baseline_correct"], pairs[f"{side}_correct"])
-
-
-def _outcomes(outcomes: pd.Series) -> dict[str, int]:
-    counts = outcomes.value_counts()
-    return {outcome: int(counts.get(outcome, 0)) for outcome in (*OUTCOMES, "missing")}
-
-
-def _noise(table: pd.DataFrame) -> Noise | None:
-    if "aa_answered" not in table:
-        return None
-    covered = answered_by(table, "baseline", "candidate", "aa")
-    if covered.empty:
-        return None
-    return Noise(
-        n=len(covered),
-        aa=_flips(covered, "aa"),
-        candidate=_flips(covered, "candidate"),
-        aa_identical=float(covered["aa_identical"].mean()),
-        candidate_identical=float(covered["candidate_identical"].mean()),
-    )
-
-
-def _attribution(table: pd.DataFrame, twin: str | None, policy: Policy) -> Attribution | None:
-    if twin is None:
-        return None
-    pairs = answered_by(table, "baseline", "candidate", "twin")
-    return Attribution(
-        twin=twin,
-        total=_difference(pairs, "baseline", "candidate", policy),
-        format=_difference(pairs, "baseline", "twin", policy),
-        kernel=_difference(pairs, "twin", "candidate", policy),
-    )
-
-
-def _with_verdicts(run: Run, comparisons: list[Comparison], policy: Policy) -> list[Comparison]:
-    """Adds verdicts to the comparisons of candidates, with Holm over each panel."""
-    adjusted: dict[tuple[str, Group], float] = {}
-    candidates = [c for c in comparisons if run.manifest.variants[c.variant].role == "candidate"]
-    cells = _cells_by_group(run.samples)
+def _adjusted(rows: list[tuple[Contest, Comparison]]) -> dict[tuple[int, Group], float]:
+    """Adjusted p-values by contest (its id) and group."""
+    cells = {key: _cells_by_group(contest.table) for key, contest in {id(c): c for c, _ in rows}.items()}
+    adjusted: dict[tuple[int, Group], float] = {}
     for panel in PANELS:
         # Groups of the same cells (one length only: "overall" is that length) are one hypothesis, counted once.
-        hypotheses = {
-            (c.variant, cells[c.group]): c.difference.p
-            for c in candidates
-            if c.group.level in panel and c.difference.p is not None
-        }
-        by_hypothesis = dict(zip(hypotheses, holm([p for p in hypotheses.values() if p is not None]), strict=True))
-        adjusted |= {
-            (c.variant, c.group): by_hypothesis[c.variant, cells[c.group]]
-            for c in candidates
-            if (c.variant, cells[c.group]) in by_hypothesis and c.group.level in panel
-        }
-    baseline = run.manifest.variants[run.manifest.baseline]
-    judged = []
-    for comparison in comparisons:
-        variant = run.manifest.variants[comparison.variant]
-        if variant.role == "candidate":
-            cannot_show = comparison.difference.n > 0 and comparison.sensitive.n == 0
-            verdict = decide(
-                comparison.difference,
-                policy=policy,
-                p_holm=adjusted.get((comparison.variant, comparison.group)),
-                asked=comparison.asked,
-                sensitive=comparison.sensitive,
-                insensitive=f"cannot show a loss: {comparison.insensitive_cells[0]}" if cannot_show else None,
-                obstacle=obstacle(variant) or obstacle(baseline),
-            )
-            comparison = replace(comparison, verdict=verdict)
-        judged.append(comparison)
-    return judged
+        hypotheses: dict[tuple[int, frozenset[tuple[str, int]]], float] = {}
+        keys = {}
+        for contest, comparison in rows:
+            if comparison.group.level in panel and comparison.difference.p is not None:
+                hypothesis = (id(contest), cells[id(contest)][comparison.group])
+                hypotheses[hypothesis] = comparison.difference.p
+                keys[id(contest), comparison.group] = hypothesis
+        by_hypothesis = dict(zip(hypotheses, holm(list(hypotheses.values())), strict=True))
+        adjusted |= {key: by_hypothesis[hypothesis] for key, hypothesis in keys.items()}
+    return adjusted
+
+
+def _verdict(contest: Contest, comparison: Comparison, policy: Policy, p_holm: float | None) -> Verdict:
+    if comparison.unscored and not comparison.asked:
+        return Verdict("inconclusive", contest.obstacle or _not_scored(comparison), policy.margin)
+    cannot_show = comparison.difference.n > 0 and comparison.sensitive.n == 0
+    rows = members(contest.table, comparison.group)
+    return decide(
+        comparison.difference,
+        policy=policy.over(rows.loc[rows["scored"], "family"]),
+        p_holm=p_holm,
+        asked=comparison.asked,
+        sensitive=comparison.sensitive,
+        insensitive=f"cannot show a loss: {comparison.insensitive_cells[0]}" if cannot_show else None,
+        obstacle=contest.obstacle,
+    )
+
+
+def _not_scored(comparison: Comparison) -> str:
+    same = "" if comparison.identical is None else f"; {comparison.identical:.0%} of the outputs are the same"
+    return f"not scored: its {comparison.unscored} samples have no right answer{same}"
 
 
 def obstacle(variant: VariantRun) -> str | None:

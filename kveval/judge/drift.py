@@ -183,7 +183,10 @@ def _positions(parts: Sequence[_Part]) -> pd.DataFrame:
 def _stack(arrays: Sequence[NDArray[Any]], *, fill: int) -> NDArray[Any]:
     """[positions, k] of several samples as one, k the largest of theirs."""
     k = max(array.shape[1] for array in arrays)
-    padded = [np.pad(array, ((0, 0), (0, k - array.shape[1])), constant_values=fill) for array in arrays]
+    padded = [
+        array if array.shape[1] == k else np.pad(array, ((0, 0), (0, k - array.shape[1])), constant_values=fill)
+        for array in arrays
+    ]
     return np.concatenate(padded)
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kveval.judge.diff import PANELS, Comparison, Judgement
-from kveval.judge.verdicts import Word
+from kveval.judge.comparison import Comparison
+from kveval.judge.diff import PANELS, Judgement
+from kveval.judge.verdicts import Policy, Word
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """Fail if any row of the candidate fails, pass if overall and every length pass."""
+    """Fail if any row of the candidate fails; pass if overall, every length, and every family with a margin of its
+    own pass."""
 
     variant: str
     word: Word
@@ -21,14 +24,20 @@ def headlines(judgement: Judgement) -> list[Headline]:
     """One for every candidate, in the run's order."""
     judged = [comparison for comparison in judgement.comparisons if comparison.verdict is not None]
     return [
-        _headline(variant, [comparison for comparison in judged if comparison.variant == variant])
+        headline([comparison for comparison in judged if comparison.variant == variant], judgement.policy)
         for variant in dict.fromkeys(comparison.variant for comparison in judged)
     ]
 
 
-def _headline(variant: str, comparisons: list[Comparison]) -> Headline:
-    summary = [c for c in comparisons if c.group.level in PANELS[0]]
-    overall = next(c for c in summary if c.group.level == "overall")
+def headline(comparisons: Sequence[Comparison], policy: Policy) -> Headline:
+    """Of all rows of one variant, each with its verdict."""
+    variant = comparisons[0].variant
+    overall = next(c for c in comparisons if c.group.level == "overall")
+    if overall.unscored and not overall.asked:
+        return Headline(variant, "inconclusive", _reason(overall))
+    # Rows without anything scored say nothing about quality, for or against.
+    scored = [c for c in comparisons if c.asked or not c.unscored]
+    summary = [c for c in scored if c.group.level in PANELS[0] or _has_own_margin(c, policy)]
     if not overall.difference.n:
         return Headline(variant, "inconclusive", f"not measured: {_reason(overall)}")
     failed, unsettled = _of_word(summary, "fail") or _of_word(comparisons, "fail"), _of_word(summary, "inconclusive")
@@ -48,7 +57,11 @@ def _headline(variant: str, comparisons: list[Comparison]) -> Headline:
     return Headline(variant, word, "; ".join(parts))
 
 
-def _of_word(comparisons: list[Comparison], word: Word) -> list[Comparison]:
+def _has_own_margin(comparison: Comparison, policy: Policy) -> bool:
+    return comparison.group.level == "family" and comparison.group.family in policy.margins
+
+
+def _of_word(comparisons: Sequence[Comparison], word: Word) -> list[Comparison]:
     return [c for c in comparisons if c.verdict is not None and c.verdict.word == word]
 
 

@@ -41,11 +41,12 @@ def pair(samples: pd.DataFrame, sides: Mapping[Side, pd.DataFrame]) -> pd.DataFr
         sides: records as in `Run.records`, "baseline" and "candidate" among them.
 
     Returns:
-        [samples] with the columns of `samples` and, for every side, ``SIDE_answered`` (False for an engine error or
-        no record), ``SIDE_outcome`` ("missing" without a record), ``SIDE_score`` in [0, 1], ``SIDE_correct``; for all
-        sides but the baseline ``SIDE_identical``: the output equals the baseline's, character by character.
+        [samples] with the columns of `samples`, ``scored`` (`has_right_answer`) and, for every side, ``SIDE_answered``
+        (False for an engine error or no record), ``SIDE_outcome`` ("missing" without a record), ``SIDE_score`` in
+        [0, 1], ``SIDE_correct``; for all sides but the baseline ``SIDE_identical``: the output equals the baseline's,
+        character by character.
     """
-    table = samples.copy()
+    table = samples.assign(scored=has_right_answer(samples))
     outputs: dict[Side, pd.Series] = {}
     for side, records in sides.items():
         aligned = records.reindex(samples.index)
@@ -59,6 +60,11 @@ def pair(samples: pd.DataFrame, sides: Mapping[Side, pd.DataFrame]) -> pd.DataFr
         if side != "baseline":
             table[f"{side}_identical"] = (outputs[side] == outputs["baseline"]).to_numpy(dtype=bool)
     return table
+
+
+def has_right_answer(samples: pd.DataFrame) -> np.ndarray:
+    """bool [samples]. One without (a prompt of one's own with scorer none) shows changed outputs, never a score."""
+    return np.array([doc.get("scored", True) for doc in samples["doc"]], dtype=bool)
 
 
 def answered_by(table: pd.DataFrame, *sides: Side) -> pd.DataFrame:

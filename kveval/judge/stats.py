@@ -52,6 +52,7 @@ class Difference:
         low, high: confidence interval in [-1, 1]; None where `se` is.
         p: two-sided p-value of "no difference"; None where `se` is.
         square: mean of the squared differences, in [0, 1]: the share that differs, for scores of 0 and 1.
+        differing: clusters in which any sample differs.
         assumed_effect: design effect that `sparse_bounds` was given, at least 1.
         method: what made the interval.
         reason: why a value is None.
@@ -65,6 +66,7 @@ class Difference:
     high: float | None
     p: float | None
     square: float | None
+    differing: int
     assumed_effect: float
     method: Method | None
     reason: str | None = None
@@ -83,6 +85,11 @@ class Flips:
     down: int
     up: int
     p: float
+
+
+def fewest_clusters(confidence: float) -> int:
+    """Clusters below which no sign-flip test reaches `confidence`, even when all moved the same way: 6 at 95%."""
+    return math.ceil(1 - math.log2(1 - confidence) - 1e-9)
 
 
 def clustered_se(values: NDArray[np.float64], codes: NDArray[np.intp]) -> float:
@@ -137,8 +144,9 @@ def paired_difference(
     confidence (fewer than 6 at 95%): t over the cluster means, which keeps its level however unequal their variances
     are (Ibragimov and Mueller, "t-Statistic Based Correlation and Heterogeneity Robust Inference", JBES 2010).
 
-    Each is widened to hold the interval of `sparse_bounds`, which alone has a width where hardly a sample differed;
-    the p-value is likewise the larger of the two.
+    Where samples differ in so few clusters that no flip of those could reach the confidence, the interval is widened to
+    hold that of `sparse_bounds`, which alone has a width where hardly a sample differed; the p-value is likewise the
+    larger of the two. Widened further up, the intervals would cover more than their confidence.
     """
     first, codes, count = _arrays(baseline, clusters)
     second = np.asarray(candidate, dtype=np.float64)
@@ -147,14 +155,14 @@ def paired_difference(
     values = second - first
     n = len(values)
     if not n:
-        return Difference(0, 0, None, None, None, None, None, None, 1.0, None, "no samples answered by both")
+        return Difference(0, 0, None, None, None, None, None, None, 0, 1.0, None, "no samples answered by both")
     delta, square = float(values.mean()), float(np.square(values).mean())
+    differing = len(np.unique(codes[values != 0]))
     if count < 2:
         reason = "one haystack: nothing to estimate an error from"
-        return Difference(n, count, delta, None, None, None, None, square, 1.0, None, reason)
+        return Difference(n, count, delta, None, None, None, None, square, differing, 1.0, None, reason)
 
     se = clustered_se(values, codes)
-    differing = len(np.unique(codes[values != 0]))
     assumed = 1 + (design_effect(first, codes) - 1) / (1 + differing)
     sparse_low, sparse_high, sparse_se = sparse_bounds(delta, square, n / assumed, confidence=confidence)
     sparse_p = 2 * float(special.ndtr(-abs(sparse_low + sparse_high) / 2 / sparse_se))
@@ -165,7 +173,7 @@ def paired_difference(
     if count >= SIGN_FLIP_BELOW_CLUSTERS:
         method = "clustered_t"
         low, high, p = delta - half * se, delta + half * se, _t_p(delta, se, count)
-    elif 2.0 ** (1 - count) <= 1 - confidence:
+    elif count >= fewest_clusters(confidence):
         method = "sign_flip"
         sizes = np.bincount(codes).astype(np.float64)
         low, high, p = sign_flip(np.bincount(codes, values).astype(np.float64), sizes, confidence=confidence)
@@ -175,10 +183,10 @@ def paired_difference(
     else:
         method = "few_clusters_t"
         low, high, p = delta - half * floored_se, delta + half * floored_se, floored_p
+    if differing < fewest_clusters(confidence):
+        low, high, p = min(low, sparse_low), max(high, sparse_high), max(p, sparse_p)
     return Difference(
-        n, count, delta, se,
-        max(-1.0, min(low, sparse_low)), min(1.0, max(high, sparse_high)), max(p, sparse_p),
-        square, assumed, method,
+        n, count, delta, se, max(-1.0, low), min(1.0, high), p, square, differing, assumed, method
     )  # fmt: skip
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from scipy import optimize, special
 
-from kveval.judge.stats import Difference, sparse_bounds
+from kveval.judge.stats import Difference, fewest_clusters, sparse_bounds
 
 Word = Literal["pass", "fail", "inconclusive"]
 
@@ -22,16 +22,32 @@ class Policy:
 
     Attributes:
         margin: the largest acceptable loss of score, > 0.
+        margins: the margin of a family, where it is another.
         confidence: of every interval; 1 - confidence bounds the false alarms over all rows judged together.
         power: chance to settle that "more samples" aims at.
         floor, ceiling: baseline scores at or beyond which a cell cannot show a loss.
+        inconclusive: whether a gate lets an open verdict through.
+        min_baseline_score: a baseline below it cannot be compared with; 0 asks for nothing.
+        max_unanswered_share: of a variant's samples, above which a gate blames the infrastructure.
     """
 
     margin: float = 0.02
+    margins: Mapping[str, float] = field(default_factory=dict)
     confidence: float = 0.95
     power: float = 0.8
     floor: float = 0.05
     ceiling: float = 0.99
+    inconclusive: Literal["block", "allow"] = "block"
+    min_baseline_score: float = 0.0
+    max_unanswered_share: float = 0.02
+
+    def over(self, families: Iterable[str]) -> Policy:
+        """The policy for samples of these families, one entry per sample: its margin is the mean of theirs.
+
+        What loses exactly its margin in every family loses exactly that mean over all of them.
+        """
+        margins = [self.margins.get(family, self.margin) for family in families]
+        return replace(self, margin=math.fsum(margins) / len(margins)) if margins and self.margins else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,19 +144,15 @@ def decide(
     )
 
 
-def fewest_clusters(confidence: float) -> int:
-    """Clusters below which no sign-flip test reaches `confidence`, even when all moved the same way: 6 at 95%."""
-    return math.ceil(1 - math.log2(1 - confidence) - 1e-9)
-
-
 def more_samples(difference: Difference, policy: Policy, *, p_factor: float) -> int | None:
     """Samples beyond the present ones that settle the verdict with probability ``policy.power``.
 
     Takes the present difference as the true one, but a gain as no difference, and haystacks of the same size. For a
     loss within the margin it is the size of a non-inferiority trial, ``((t + z_power) * s / (delta + margin))^2``
     with ``s = se * sqrt(n)`` (Julious, "Sample Sizes for Clinical Trials with Normal Data", Statistics in Medicine
-    2004, section 5; with the clustered se as in Miller, arXiv 2411.00640, section 5), and no fewer than the sparse
-    interval needs. For a loss beyond it, the size at which the loss is found significant and beyond the margin.
+    2004, section 5; with the clustered se as in Miller, arXiv 2411.00640, section 5), and while samples would differ
+    in few clusters no fewer than the sparse interval needs. For a loss beyond it, the size at which the loss is found
+    significant and beyond the margin.
 
     Args:
         p_factor: Holm-adjusted over raw p-value, at least 1: how much smaller p must be.
@@ -166,6 +178,8 @@ def more_samples(difference: Difference, policy: Policy, *, p_factor: float) -> 
             delta, difference.square or 0.0, size / difference.assumed_effect, confidence=policy.confidence
         )
         by_t = delta - (t_at(size, half_alpha) + z_power) * se_at(size)
+        if difference.differing * size / n >= fewest_clusters(policy.confidence):
+            return by_t + policy.margin
         by_sparse = low - z_power * (min(se, se_at(size)))
         return min(by_t, by_sparse) + policy.margin
 

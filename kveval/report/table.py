@@ -13,9 +13,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from kveval.judge.diff import Attribution, Comparison, Judgement, judge_run
+from kveval.judge.comparison import Attribution, Comparison
+from kveval.judge.diff import Judgement, judge_run
 from kveval.judge.headline import headlines
-from kveval.judge.pairing import groups, members
+from kveval.judge.pairing import groups, has_right_answer, members
 from kveval.judge.rundata import Run, load_run
 from kveval.judge.scores import own_score
 from kveval.judge.verdicts import Policy, points
@@ -59,12 +60,12 @@ def summarize(run: Run, judgement: Judgement) -> dict[str, Any]:
         "baseline": manifest.baseline,
         "policy": asdict(judgement.policy),
         "headlines": [asdict(headline) for headline in headlines(judgement)],
-        "variants": {name: _variant(variant) for name, variant in manifest.variants.items()},
+        "variants": {name: describe_variant(variant) for name, variant in manifest.variants.items()},
         "rows": [*_baseline_rows(run, judgement.policy), *_rows(run, judgement)],
     }
 
 
-def _variant(variant: VariantRun) -> dict[str, Any]:
+def describe_variant(variant: VariantRun) -> dict[str, Any]:
     facts = variant.facts or {}
     return {
         "role": variant.role,
@@ -91,7 +92,7 @@ def _baseline_rows(run: Run, policy: Policy) -> Iterator[dict[str, Any]]:
             "role": "baseline",
             "level": group.level,
             "context_length": group.context_length,
-            "asked": len(members(run.samples, group)),
+            "asked": int(has_right_answer(members(run.samples, group)).sum()),
             "n": score.n,
             "haystacks": score.clusters,
             "score": score.mean,
@@ -117,6 +118,7 @@ def comparison_row(comparison: Comparison) -> dict[str, Any]:
         "task": comparison.group.task,
         "context_length": comparison.group.context_length,
         "asked": comparison.asked,
+        "unscored": comparison.unscored,
         "n": difference.n,
         "haystacks": difference.clusters,
         "baseline_score": comparison.baseline_score.mean,

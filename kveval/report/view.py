@@ -11,7 +11,7 @@ from kveval.judge.diff import Judgement, pair_variant
 from kveval.judge.drift import Drift, drift_positions, ratio_to_noise, summarize
 from kveval.judge.flipped import FlippedSample, flipped_samples
 from kveval.judge.headline import headlines
-from kveval.judge.pairing import Group, answered_by, groups, members
+from kveval.judge.pairing import Group, Level, answered_by, groups, members
 from kveval.judge.rundata import Run
 from kveval.judge.scores import own_score
 from kveval.judge.stats import Score
@@ -154,8 +154,8 @@ def outcomes_table(run: Run) -> list[tuple[str, int | None, dict[str, int]]]:
     return rows
 
 
-def drift_table(run: Run) -> list[dict[str, Any]]:
-    """Drift of every variant but the baseline, by length and overall, beside the A/A run's on the same samples."""
+def drift_table(run: Run, levels: tuple[Level, ...] = ("overall", "length")) -> list[dict[str, Any]]:
+    """Drift of every variant but the baseline, by group, beside the A/A run's on the same samples."""
     aa = run.variant("aa", run.manifest.baseline)
     baseline = run.records[run.manifest.baseline]
     haystacks = run.samples["haystack_id"]
@@ -166,7 +166,7 @@ def drift_table(run: Run) -> list[dict[str, Any]]:
             continue
         positions = drift_positions(baseline, run.records[variant.name], run.samples.index)
         for group in groups(run.samples):
-            if group.level not in ("overall", "length"):
+            if group.level not in levels:
                 continue
             ids = members(run.samples, group).index
             drift = summarize(positions[positions["sample_id"].isin(ids)], haystacks)
@@ -176,6 +176,8 @@ def drift_table(run: Run) -> list[dict[str, Any]]:
             rows.append(
                 {
                     "variant": variant.name,
+                    "level": group.level,
+                    "task": group.task,
                     "context_length": group.context_length,
                     **asdict(drift),
                     "aa": asdict(beside) if beside else None,

@@ -9,7 +9,8 @@ import pytest
 from make_run import Answer, make_run, make_samples, scored
 
 from kveval.errors import IncomparableError, RunDirectoryError
-from kveval.judge.diff import Comparison, Judgement, judge_run
+from kveval.judge.comparison import Comparison
+from kveval.judge.diff import Judgement, judge_run
 from kveval.judge.flipped import flipped_samples
 from kveval.judge.headline import headlines
 from kveval.judge.pairing import Group

@@ -142,6 +142,23 @@ class TestPairedDifference:
         assert result.low is not None
         assert result.low <= -z2 / (2 * clusters + z2) + 1e-12
 
+    @pytest.mark.parametrize(("differing", "widened"), [(5, True), (6, False)])
+    def test_is_widened_only_where_no_test_could_reject(self, differing: int, widened: bool) -> None:
+        codes = np.repeat(np.arange(40), 5)
+        first = np.ones(200)
+        second = first.copy()
+        second[5 * np.arange(differing)] = 0
+        result = paired_difference(first, second, codes)
+        se = clustered_se(second - first, codes)
+        half = scipy_stats.t.ppf(0.975, 39) * se
+        sparse_low, sparse_high, _ = sparse_bounds(-differing / 200, differing / 200, 200, confidence=0.95)
+        assert result.differing == differing
+        assert (result.low, result.high) == pytest.approx(
+            (min(-differing / 200 - half, sparse_low), max(-differing / 200 + half, sparse_high))
+            if widened
+            else (-differing / 200 - half, -differing / 200 + half)
+        )
+
     def test_one_haystack_gives_a_difference_without_an_interval(self) -> None:
         result = paired_difference([1, 1, 0], [1, 0, 0], ["h"] * 3)
         assert result.delta == pytest.approx(-1 / 3)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from kveval.judge.stats import Difference, holm, paired_difference
-from kveval.judge.verdicts import Policy, Verdict, decide, fewest_clusters, more_samples
+from kveval.judge.stats import Difference, fewest_clusters, holm, paired_difference
+from kveval.judge.verdicts import Policy, Verdict, decide, more_samples
 
 POLICY = Policy()
 
@@ -124,10 +124,9 @@ def nights(rng: np.random.Generator, n: int, down: float, up: float, policy: Pol
     return settled / 400
 
 
-@pytest.mark.parametrize(("down", "up"), [(0.03, 0.03), (0.09, 0.02)])
-def test_more_samples_is_right_within_15_percent(down: float, up: float) -> None:
-    n = 200
-    truth = difference(round(down * n), round(up * n), n, 40)
+@pytest.mark.parametrize(("down", "up", "n"), [(0.03, 0.03, 200), (0.09, 0.02, 100)])
+def test_more_samples_is_right_within_15_percent(down: float, up: float, n: int) -> None:
+    truth = difference(round(down * n), round(up * n), n, n // 5)
     delta = up - down
     # Independent samples: the exact variance instead of one night's estimate.
     truth = replace(truth, delta=delta, se=((down + up - delta**2) / n) ** 0.5, square=down + up, assumed_effect=1.0)
@@ -174,3 +173,12 @@ def test_at_the_margin_no_number_settles() -> None:
     truth = replace(difference(15, 15, 500, 100), delta=-0.02)
     assert more_samples(truth, POLICY, p_factor=1.0) is None
     assert "no practical number" in verdict(truth, p_holm=1.0).reason
+
+
+def test_the_margin_over_families_is_the_mean_of_theirs() -> None:
+    policy = Policy(margin=0.1, margins={"qa": 0.02})
+    assert policy.over(["needle"] * 3).margin == pytest.approx(0.1)
+    assert policy.over(["qa"] * 3).margin == pytest.approx(0.02)
+    assert policy.over(["qa", "needle", "needle", "needle"]).margin == pytest.approx(0.08)
+    assert policy.over([]) is policy
+    assert Policy().over(["needle"]).margin == Policy().margin
