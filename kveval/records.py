@@ -161,6 +161,10 @@ class Manifest(_Stored):
     command: list[str] = []
 
 
+# 64 MiB hold 400,000 output tokens with 20 alternatives each; a packed string can swell a thousandfold.
+_MOST_LOGPROB_BYTES = 1 << 26
+
+
 def pack_logprobs(token_ids: np.ndarray, logprobs: np.ndarray) -> str:
     """Packs the top alternatives of each output token into one string.
 
@@ -183,7 +187,10 @@ def unpack_logprobs(packed: str) -> tuple[np.ndarray, np.ndarray]:
         RunDirectoryError: the string is not such a packing.
     """
     try:
-        body = zlib.decompress(base64.b64decode(packed, validate=True))
+        inflater = zlib.decompressobj()
+        body = inflater.decompress(base64.b64decode(packed, validate=True), _MOST_LOGPROB_BYTES)
+        if not inflater.eof:
+            raise ValueError(f"cut off, or larger than {_MOST_LOGPROB_BYTES} bytes")
         tokens, k = (int(n) for n in np.frombuffer(body[:8], dtype="<u4"))
         ids = np.frombuffer(body, dtype="<i4", count=tokens * k, offset=8).reshape(tokens, k)
         logprobs = np.frombuffer(body, dtype="<f4", count=tokens * k, offset=8 + 4 * tokens * k).reshape(tokens, k)

@@ -86,3 +86,9 @@ def test_a_variant_cannot_name_a_file_outside_the_run(name: str) -> None:
 def test_ids_hash_in_any_order() -> None:
     assert ids_sha256(["b", "a"]) == ids_sha256(["a", "b"])
     assert ids_sha256(["a"]) != ids_sha256(["a", "b"])
+
+
+def test_logprobs_that_swell_without_bound_are_refused() -> None:
+    bomb = base64.b64encode(zlib.compress(bytes(1 << 28), 9)).decode("ascii")
+    with pytest.raises(RunDirectoryError, match="larger than 67108864 bytes"):
+        unpack_logprobs(bomb)

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from benchmarks import judge, overhead, prompts, sharing, startup
+from benchmarks import judge, overhead, prompts, report, sharing, startup
 from benchmarks.server import Server, serve
 from kveval.measure import provenance
 
@@ -23,6 +23,7 @@ ALONE: dict[str, Callable[[], Figures]] = {
     "startup": startup.measure,
     "prompts": prompts.measure,
     "judge": judge.measure,
+    "report": report.measure,
 }
 WITH_ENGINE: dict[str, Callable[[Server], Awaitable[Figures]]] = {
     "overhead": overhead.measure,
