@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from kveval.config import SweepConfig
-from kveval.errors import ConfigError
+from kveval.errors import ConfigError, PlanError
+from kveval.measure.route import Route
 from kveval.tasks.given import GivenTask
 
 
@@ -30,3 +33,15 @@ def load_given(config: SweepConfig) -> list[GivenTask]:
             raise ConfigError(f"tasks: {one.task.name} is listed twice; allowed: every one once")
         given[one.task.name] = one
     return list(given.values())
+
+
+def check_routes(given: Sequence[GivenTask], routes: Mapping[str, Route]) -> None:
+    """Raises PlanError: rows with tools, and the chat endpoint cannot be asked with them."""
+    for one in given:
+        route = routes.get(one.task.name)
+        if route is not None and route.form != "tools":
+            row = next(prompt for prompt in one.prompts("chat") if prompt.tools)
+            raise PlanError(
+                f"{row.where}: tools are asked through the chat endpoint, but {route.reason}; allowed: a model whose "
+                "chat template renders tools, with engine.args enable-auto-tool-choice and tool-call-parser"
+            )

@@ -6,14 +6,14 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from kveval.errors import PlanError
 from kveval.tasks.chat import ChatTemplate, Messages
 from kveval.tasks.prompt import PromptFormat, PromptStyle
-from kveval.tasks.task import Prompt, Sample, Task
+from kveval.tasks.task import Chat, Prompt, Sample, Task
 
 SHORTEST_BIN_TOKENS = 1024
 _SHOWN_CHARACTERS = 300
@@ -26,6 +26,7 @@ class GivenPrompt:
     Attributes:
         where: what messages call it: ``prompts.jsonl line 7``.
         content: one user turn, or a whole conversation.
+        tools: what the model may call; then `content` is a conversation, sent to the chat endpoint.
         cluster: prompts of one cluster are not independent of each other; None = this one is.
         doc: what its task's `score` reads beside ``answers``.
         address: part of its sample_id where equal prompts may be given twice.
@@ -36,9 +37,17 @@ class GivenPrompt:
     answers: tuple[str, ...]
     max_output_tokens: int
     stop: tuple[str, ...] = ()
+    tools: tuple[Mapping[str, Any], ...] = ()
     cluster: str | None = None
     doc: Mapping[str, Any] = field(default_factory=dict)
     address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WithTools:
+    """In place of a given task's builder: some of its prompts can be asked through the chat endpoint only."""
+
+    chat_form: Literal["tools"] = "tools"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,7 @@ class GivenTask:
     """A task whose prompts are given.
 
     Attributes:
-        task: its name, version and scorer; it has no builder.
+        task: its name, version and scorer; its builder is None or `WithTools`.
         prompts: by prompt style, in order.
     """
 
@@ -75,7 +84,7 @@ def given_samples(given: GivenTask, prompt_format: PromptFormat, chat: ChatTempl
     samples: dict[str, Sample] = {}
     for prompt, ids in zip(prompts, token_ids, strict=True):
         begins = _common_prefix(ids, ids) if prompt.cluster is None else shared[prompt.cluster]
-        sample = _sample(given.task, prompt, Prompt(begins, ids[len(begins) :]))
+        sample = _sample(given.task, prompt, Prompt(begins, ids[len(begins) :]), chat)
         if sample.sample_id in samples:
             earlier = samples[sample.sample_id].doc["source"]
             raise PlanError(f"{prompt.where}: the same prompt and answer as {earlier}; allowed: every one once")
@@ -83,10 +92,14 @@ def given_samples(given: GivenTask, prompt_format: PromptFormat, chat: ChatTempl
     return list(samples.values())
 
 
-def check_fits(samples: Sequence[Sample], window: int, whose: str) -> None:
-    """Raises PlanError naming the first prompt that does not fit `window` tokens with its output."""
+def check_fits(samples: Sequence[Sample], window: int, whose: str, *, least_output_tokens: int = 1) -> None:
+    """Raises PlanError naming the first prompt that does not fit `window` tokens with its output.
+
+    Args:
+        least_output_tokens: room for an output, whatever a prompt's own budget.
+    """
     for sample in samples:
-        room = window - sample.max_output_tokens
+        room = window - max(sample.max_output_tokens, least_output_tokens)
         if len(sample.prompt) > room:
             raise PlanError(
                 f"{sample.doc['source']}: {len(sample.prompt)} prompt tokens with {sample.max_output_tokens} output "
@@ -99,13 +112,13 @@ def _token_ids(prompt: GivenPrompt, prompt_format: PromptFormat, chat: ChatTempl
         return np.concatenate(
             (prompt_format.prefix_ids, prompt_format.encode(prompt.content), prompt_format.suffix_ids)
         )
-    if prompt_format.style != "chat":
+    if prompt_format.style != "chat" and not prompt.tools:
         raise PlanError(
             f"{prompt.where}: messages need a model with a chat template and prompt_style auto or chat; "
             "allowed here: prompt"
         )
     try:
-        return chat.token_ids(prompt.content)
+        return chat.token_ids(prompt.content, prompt.tools)
     except PlanError as error:
         raise PlanError(f"{prompt.where}: {error}") from error
 
@@ -117,9 +130,9 @@ def _common_prefix(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return first[: differs[0] if len(differs) else size]
 
 
-def _sample(task: Task, given: GivenPrompt, prompt: Prompt) -> Sample:
+def _sample(task: Task, given: GivenPrompt, prompt: Prompt, chat: ChatTemplate) -> Sample:
     identity = [task.name, task.version, given.max_output_tokens, list(given.stop), given.address]
-    content = [list(given.answers), dict(given.doc), prompt.sha256()]
+    content = [list(given.answers), dict(given.doc), [dict(tool) for tool in given.tools], prompt.sha256()]
     sample_id = hashlib.sha256(json.dumps([*identity, *content]).encode()).hexdigest()[:16]
     cluster = hashlib.sha256(json.dumps([task.name, given.cluster]).encode()).hexdigest()[:16]
     return Sample(
@@ -141,6 +154,9 @@ def _sample(task: Task, given: GivenPrompt, prompt: Prompt) -> Sample:
         },
         max_output_tokens=given.max_output_tokens,
         stop=given.stop,
+        chat=Chat(tuple(given.content), given.tools, template_kwargs=chat.variables)
+        if given.tools and not isinstance(given.content, str)
+        else None,
     )
 
 

@@ -73,8 +73,10 @@ def load_guard(name: str, samples: int | None = None, at_most: int | None = None
 
 
 def _find(wanted: str) -> Any:
+    import datasets
     from lm_eval.tasks import TaskManager
 
+    datasets.disable_progress_bars()
     if wanted.endswith((".yaml", ".yml")):
         path = Path(wanted).expanduser()
         if not path.is_file():

@@ -29,9 +29,11 @@ def hub_endpoint() -> str:
 def hub_bounded() -> Iterator[str]:
     """Where the hub does not answer within seconds, everything inside works from local caches alone.
 
-    Without it, the libraries try again for half a minute and more per file. Yields the hub's address.
+    Without it, the libraries try again for half a minute and more per file. An environment that says offline is
+    believed, also by libraries that were imported before it said so. Yields the hub's address.
     """
-    if any(os.environ.get(name, "0").upper() in ("1", "ON", "YES", "TRUE") for name in _SWITCHES) or _answers():
+    told = any(os.environ.get(name, "0").upper() in ("1", "ON", "YES", "TRUE") for name in _SWITCHES)
+    if not told and _answers():
         yield hub_endpoint()
         return
     variables = {name: os.environ.get(name) for name in _SWITCHES}

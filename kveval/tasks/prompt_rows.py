@@ -11,13 +11,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from kveval.errors import ConfigError, nearest
-from kveval.tasks.given import GivenPrompt, GivenTask
+from kveval.tasks.given import GivenPrompt, GivenTask, WithTools
 from kveval.tasks.row_scorers import SCORERS, reference, score_row
 from kveval.tasks.task import Task
 
 FAMILY = "own"
 DEFAULT_OUTPUT_TOKENS = 256
-ALL_SCORERS = (*SCORERS, "tool_call", "none")
+ALL_SCORERS = (*SCORERS, "none")
 _SHOWN_CHARACTERS = 80
 
 Text = Annotated[str, Field(min_length=1, strict=True)]
@@ -116,10 +116,12 @@ def read_prompts(path: Path, name: str, samples: int | None = None) -> GivenTask
         raise ConfigError(f"{path}: holds no prompts; allowed: one JSON object a line")
     if samples is not None and samples > len(rows):
         raise ConfigError(f"tasks: samples={samples} of {path}; allowed: up to {len(rows)}, its rows")
-    return GivenTask(_task(path, name, hashlib.sha256(content).hexdigest()), lambda _: rows[:samples])
+    rows = rows[:samples]
+    builder = WithTools() if any(row.tools for row in rows) else None
+    return GivenTask(_task(path, name, builder, hashlib.sha256(content).hexdigest()), lambda _: rows)
 
 
-def _task(path: Path, name: str, sha256: str) -> Task:
+def _task(path: Path, name: str, builder: WithTools | None, sha256: str) -> Task:
     return Task(
         name=name,
         family=FAMILY,
@@ -127,7 +129,7 @@ def _task(path: Path, name: str, sha256: str) -> Task:
         description=f"the prompts of {path}",
         render=lambda doc: str(doc["question"]),
         score=score_row,
-        builder=None,
+        builder=builder,
         max_output_tokens=DEFAULT_OUTPUT_TOKENS,
         metadata={"sha256": sha256},
     )
@@ -170,8 +172,6 @@ def _conflicts(row: PromptRow) -> Iterator[str]:
         yield f"answer: not given, and scorer {row.scorer!r} needs one; allowed: answer, answers, or scorer none"
     if row.scorer == "tool_call" and not row.tools:
         yield "scorer: 'tool_call' without tools; allowed: with tools"
-    if row.tools or row.scorer == "tool_call":
-        yield "tools: rows with tools need the chat endpoint, which sweeps do not ask yet; allowed: rows without tools"
 
 
 def _prompt(where: str, row: PromptRow) -> GivenPrompt:
@@ -182,12 +182,14 @@ def _prompt(where: str, row: PromptRow) -> GivenPrompt:
         doc["scored"] = False
     if row.id is not None:
         doc["id"] = row.id
-    content = row.prompt or [message.model_dump(exclude_none=True) for message in row.messages or ()]
+    messages = row.messages or [Message(role="user", content=row.prompt)]
+    conversation = [message.model_dump(exclude_none=True) for message in messages]
     return GivenPrompt(
         where=where,
-        content=content,
+        content=conversation if row.tools or row.prompt is None else row.prompt,
         answers=answers,
         max_output_tokens=row.max_output_tokens,
+        tools=tuple(tool.model_dump(exclude_none=True) for tool in row.tools or ()),
         cluster=None if row.cluster is None else str(row.cluster),
         doc=doc,
     )

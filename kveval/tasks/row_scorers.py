@@ -13,6 +13,7 @@ from typing import Any
 import regex
 
 from kveval.tasks.answers import contains, normalized
+from kveval.tasks.calls import UnreadableCallsError, calls_in
 from kveval.tasks.json_answers import json_values, same_json
 from kveval.tasks.scorers import answer_of
 
@@ -38,8 +39,9 @@ def reference(scorer: str, answer: Any) -> str:
     Raises:
         ValueError: no such answer can ever be given; says what is allowed.
     """
-    if scorer == "json":
-        return json.dumps(_given_json(answer), sort_keys=True)
+    if scorer in ("json", "tool_call"):
+        value = _given_json(answer)
+        return json.dumps(_given_calls(value) if scorer == "tool_call" else value, sort_keys=True)
     if not isinstance(answer, str | int | float) or isinstance(answer, bool):
         raise ValueError("allowed: text or a number")
     text = str(answer)
@@ -57,6 +59,16 @@ def _given_json(answer: Any) -> Any:
         return _loads(answer)
     except ValueError as error:
         raise ValueError("allowed: a JSON value, or a string that holds one") from error
+
+
+def _given_calls(answer: Any) -> list[dict[str, Any]]:
+    calls = answer if isinstance(answer, list) else [answer]
+    for call in calls:
+        if not (
+            isinstance(call, dict) and call.keys() == {"name", "arguments"} and isinstance(call["arguments"], dict)
+        ):
+            raise ValueError('allowed: {"name": ..., "arguments": {...}}, or a list of such; [] where no call is right')
+    return calls
 
 
 def _check_pattern(pattern: str) -> None:
@@ -112,11 +124,32 @@ def matches(text: str, answers: Sequence[str]) -> dict[str, float]:
     return {"score": float(found), "valid": 1.0}
 
 
+def makes_calls(text: str, answers: Sequence[str]) -> dict[str, float]:
+    """The asked calls and no other, in any order, with exactly the asked arguments, compared as JSON is."""
+    try:
+        calls = calls_in(text)
+        right = any(_same_calls(calls, json.loads(answer)) for answer in answers)
+    except (UnreadableCallsError, RecursionError):
+        return {"score": 0.0, "valid": 0.0}
+    return {"score": float(right), "valid": 1.0, "abstained": float(not calls)}
+
+
+def _same_calls(calls: Sequence[Mapping[str, Any]], expected: Sequence[Mapping[str, Any]]) -> bool:
+    left = list(calls)
+    for wanted in expected:
+        found = next((call for call in left if same_json(call, wanted)), None)
+        if found is None:
+            return False
+        left.remove(found)
+    return not left
+
+
 SCORERS: dict[str, Callable[[str, Sequence[str]], dict[str, float]]] = {
     "contains": contains_answer,
     "exact": is_answer,
     "json": is_json,
     "regex": matches,
+    "tool_call": makes_calls,
 }
 
 

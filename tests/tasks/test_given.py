@@ -163,3 +163,19 @@ def test_an_answer_that_is_begun_is_continued(tmp_path: Path) -> None:
     begun = [{"role": "user", "content": "y"}, {"role": "assistant", "content": "It is"}]
     assert chat.token_ids(begun)[-1] not in (2, 3)
     assert chat.token_ids(begun[:1])[-1] == 2
+
+
+def test_rows_with_tools_go_to_the_chat_endpoint(tmp_path: Path) -> None:
+    from test_prompt import model_dir
+
+    template = "{% for tool in tools %}{{ tool['function']['name'] }} {% endfor %}{{ messages[0]['content'] }}"
+    tool = {"type": "function", "function": {"name": "look_up"}}
+    conversation = [{"role": "user", "content": "Hello"}]
+    given = GivenPrompt("prompts.jsonl line 1", conversation, ("[]",), 16, tools=(tool,), doc={"scorer": "tool_call"})
+    task = GivenTask(Task("mine", "own", "1", "", str, score_row, None, 256), lambda _: [given])
+    chat = ChatTemplate(model_dir(tmp_path, template), {"mood": "calm"})
+    (sample,) = given_samples(task, STAND_IN, chat)
+    assert sample.chat is not None
+    assert (list(sample.chat.messages), sample.chat.tools, sample.chat.tool_choice) == (conversation, (tool,), "auto")
+    assert sample.chat.template_kwargs == {"mood": "calm"}
+    assert sample.prompt.token_ids().tolist() == chat.encode("look_up Hello").tolist()

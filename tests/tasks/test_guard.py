@@ -186,11 +186,22 @@ def test_libraries_are_as_they_were_afterwards(monkeypatch: pytest.MonkeyPatch) 
     before = constants.HF_HUB_OFFLINE
     with hub.hub_bounded():
         assert constants.HF_HUB_OFFLINE is True
-    assert constants.HF_HUB_OFFLINE == before
+    assert before == constants.HF_HUB_OFFLINE
     with monkeypatch.context() as patched:
         patched.setattr(hub, "_answers", lambda: True)
         with hub.hub_bounded():
-            assert constants.HF_HUB_OFFLINE == before
+            assert before == constants.HF_HUB_OFFLINE
+
+
+def test_an_environment_that_says_offline_is_believed_by_libraries_already_imported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import huggingface_hub.constants as constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with hub.hub_bounded():
+        assert constants.HF_HUB_OFFLINE is True
 
 
 @pytest.mark.timeout(180)

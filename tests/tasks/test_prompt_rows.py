@@ -106,8 +106,9 @@ def test_the_first_rows_can_be_chosen(tmp_path: Path) -> None:
             "role 'assistant'; allowed: user or tool",
         ),
         ({"prompt": "x", "tools": [{"type": "function"}], "answer": "y"}, "tools.0.function: required, not given"),
-        ({"prompt": "x", "tools": [TOOL], "answer": "y"}, "rows with tools need the chat endpoint"),
         ({"prompt": "x", "scorer": "tool_call", "answer": {"look_up": {}}}, "'tool_call' without tools"),
+        ({"prompt": "x", "tools": [TOOL], "scorer": "tool_call", "answer": {"look_up": {}}}, "no call is right"),
+        ({"prompt": "x", "tools": [TOOL], "scorer": "tool_call", "answer": "look_up"}, "or a string that holds one"),
     ],
 )
 def test_a_bad_row_is_named_by_its_line(tmp_path: Path, row: Any, says: str) -> None:
@@ -140,3 +141,22 @@ def test_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path: Path) -> Non
     file = tmp_path / "windows.jsonl"
     file.write_bytes(b"\xef\xbb\xbf" + json.dumps(GOOD).encode() + b"\r\n")
     assert len(read_prompts(file, "mine").prompts("chat")) == 1
+
+
+def test_rows_with_tools_are_conversations(tmp_path: Path) -> None:
+    call = {"name": "look_up", "arguments": {"city": "Oslo"}}
+    file = written(
+        tmp_path,
+        {"prompt": "Look it up.", "tools": [TOOL], "scorer": "tool_call", "answer": call},
+        {"messages": [{"role": "user", "content": "Hello"}], "tools": [TOOL], "scorer": "tool_call", "answer": []},
+        GOOD,
+    )
+    given = read_prompts(file, "mine")
+    first, second, third = given.prompts("chat")
+    assert first.content == [{"role": "user", "content": "Look it up."}]
+    assert (first.tools, second.tools, third.tools) == ((TOOL,), (TOOL,), ())
+    assert first.answers == (json.dumps([call], sort_keys=True),)
+    assert second.answers == ("[]",)
+    assert given.task.builder.chat_form == "tools"
+    assert read_prompts(file, "mine", 1).task.builder is not None
+    assert read_prompts(written(tmp_path, GOOD), "mine").task.builder is None

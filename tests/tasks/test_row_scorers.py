@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from kveval.tasks import row_scorers
 from kveval.tasks.outcome import classify
 from kveval.tasks.row_scorers import LONGEST_PATTERN, SCORERS, reference, score_row
 
@@ -30,7 +31,8 @@ def test_every_scorer_has_answers_to_check_it() -> None:
 
 
 @pytest.mark.parametrize("pattern", [r"(a|aa)+$", r"(x+x+)+y", r"(?:a{1,100}){1,100}b"])
-def test_a_pattern_that_never_ends_is_given_up_on(pattern: str) -> None:
+def test_a_pattern_that_never_ends_is_given_up_on(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_scorers, "PATTERN_SECONDS", 0.2)
     doc = doc_of({"scorer": "regex", "answer": pattern})
     text = "x" * 60 + "a" * 200 + "!"
     started = time.monotonic()
@@ -41,7 +43,8 @@ def test_a_pattern_that_never_ends_is_given_up_on(pattern: str) -> None:
         assert classify(text, "stop", metrics, doc) == "invalid_format"
 
 
-def test_one_of_them_does_take_too_long() -> None:
+def test_one_of_them_does_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_scorers, "PATTERN_SECONDS", 0.2)
     assert score_row(doc_of({"scorer": "regex", "answer": r"(x+x+)+y"}), "x" * 2000) == {"score": 0.0, "valid": 0.0}
 
 
