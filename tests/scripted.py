@@ -39,6 +39,8 @@ class Reply:
         die: the server goes away in the middle of the answer.
         raw: sent as the whole event stream.
         prompt_tokens: what the server says it saw; None = the truth.
+        tool_calls: (name, arguments as text) of each call of a chat answer, in place of `text`.
+        reasoning: what a chat answer thinks before it.
     """
 
     text: str = ""
@@ -52,6 +54,8 @@ class Reply:
     die: bool = False
     raw: str | None = None
     prompt_tokens: int | None = None
+    tool_calls: tuple[tuple[str, str], ...] = ()
+    reasoning: str = ""
 
 
 Handler = Callable[[list[int], dict[str, Any]], Reply]
@@ -67,9 +71,10 @@ def _json(value: Any, status_code: int = 200) -> Response:
 
 
 class ScriptedServer:
-    """Answers /v1/completions from `handler`.
+    """Answers /v1/completions and /v1/chat/completions from `handler`.
 
     Attributes:
+        chat_prompt: prompt token ids of a chat request's body.
         requests: every request body it saw.
         perplexity_logprob: of every token of a text whose perplexity is asked.
     """
@@ -82,6 +87,7 @@ class ScriptedServer:
         capacity_tokens: int = 1_000_000,
         perplexity_logprob: float | None = -3.0,
         version: str = "scripted",
+        chat_prompt: Callable[[dict[str, Any]], list[int]] | None = None,
     ) -> None:
         self.handler = handler
         self.cache_dtype = cache_dtype
@@ -94,6 +100,7 @@ class ScriptedServer:
         self.cached: set[tuple[int, ...]] = set()
         self.died = False
         self.max_model_len = 1 << 20
+        self.chat_prompt = chat_prompt or (lambda body: list(range(len(body["messages"]))))
         self.port = 0
         self._server: uvicorn.Server | None = None
         self._task: asyncio.Task[None] | None = None
@@ -105,7 +112,10 @@ class ScriptedServer:
     @property
     def asked(self) -> list[list[int]]:
         """Prompts of the requests that were no smoke questions."""
-        return [body["prompt"] for body in self.requests if "cache_salt" not in body]
+        return [self._prompt(body) for body in self.requests if "cache_salt" not in body]
+
+    def _prompt(self, body: dict[str, Any]) -> list[int]:
+        return body["prompt"] if "prompt" in body else self.chat_prompt(body)
 
     async def __aenter__(self) -> ScriptedServer:
         await self.start()
@@ -122,6 +132,7 @@ class ScriptedServer:
                 Route("/metrics", self._metrics),
                 Route("/v1/models", self._models),
                 Route("/v1/completions", self._completions, methods=["POST"]),
+                Route("/v1/chat/completions", self._completions, methods=["POST"]),
             ]
         )
         self.died = False
@@ -172,7 +183,7 @@ class ScriptedServer:
             rows = [None, *({"1": {"logprob": self.perplexity_logprob}} for _ in range(20))]
             return _json({"choices": [{"text": "", "prompt_logprobs": rows}]})
         self.requests.append(body)
-        prompt = body["prompt"]
+        prompt = self._prompt(body)
         reply = self.handler(prompt, body)
         self.running += 1
         self.most_running = max(self.most_running, self.running)
@@ -188,7 +199,8 @@ class ScriptedServer:
         if reply.raw is not None:
             return PlainTextResponse(reply.raw, media_type="text/event-stream")
         self.prompt_tokens += len(prompt)
-        return StreamingResponse(self._stream(prompt, reply), media_type="text/event-stream")
+        stream = self._chat_stream(prompt, reply, body) if "messages" in body else self._stream(prompt, reply)
+        return StreamingResponse(stream, media_type="text/event-stream")
 
     async def _hang(self, request: Request, reply: Reply) -> None:
         if not reply.hang:
@@ -216,6 +228,38 @@ class ScriptedServer:
                 },
             }
             yield f"data: {json.dumps({'choices': [choice]})}\n\n"
+        async for event in self._end(prompt, reply):
+            yield event
+
+    async def _chat_stream(self, prompt: list[int], reply: Reply, body: dict[str, Any]) -> AsyncIterator[str]:
+        first = {"choices": [{"delta": {"role": "assistant", "content": ""}, "finish_reason": None}]}
+        yield f"data: {json.dumps(first | {'prompt_token_ids': prompt})}\n\n"
+        deltas: list[dict[str, Any]] = [{"reasoning": piece} for piece in reply.reasoning.split()]
+        for index, (name, arguments) in enumerate(reply.tool_calls):
+            deltas.append({"tool_calls": [{"index": index, "id": "1", "type": "function", "function": {"name": name}}]})
+            halves = arguments[: len(arguments) // 2], arguments[len(arguments) // 2 :]
+            deltas += [{"tool_calls": [{"index": index, "function": {"arguments": half}}]} for half in halves]
+        if not reply.tool_calls:
+            deltas += [{"content": piece} for piece in reply.text.partition(" ") if piece]
+        # Control tokens of a call reach the stream as tokens without a delta.
+        deltas.append({})
+        for position, delta in enumerate(deltas):
+            token = f"token_id:{position + 5}"
+            alternatives = [{"token": token, "logprob": reply.logprob}, {"token": "token_id:1", "logprob": -5.0}]
+            logprobs = {"content": [{"token": token, "logprob": reply.logprob, "top_logprobs": alternatives}]}
+            last = position == len(deltas) - 1
+            reason = "tool_calls" if reply.tool_calls and reply.finish_reason == "stop" else reply.finish_reason
+            choice = {
+                "delta": delta,
+                "finish_reason": reason if last else None,
+                "logprobs": logprobs if body.get("logprobs") else None,
+                "token_ids": [position + 5],
+            }
+            yield f"data: {json.dumps({'choices': [choice]})}\n\n"
+        async for event in self._end(prompt, reply):
+            yield event
+
+    async def _end(self, prompt: list[int], reply: Reply) -> AsyncIterator[str]:
         seen = len(prompt) if reply.prompt_tokens is None else reply.prompt_tokens
         cached = (len(prompt) - 1) // 16 * 16 if tuple(prompt) in self.cached else 0
         self.cached.add(tuple(prompt))
@@ -319,10 +363,29 @@ class Oracle:
     def sample(self, prompt: list[int]) -> Sample:
         return self._samples[hashlib.sha256(np.array(prompt, dtype="<i4").tobytes()).hexdigest()]
 
+    def chat_prompt(self, body: dict[str, Any]) -> list[int]:
+        """What the chat template makes of a request's messages and tools."""
+        return next(
+            sample.prompt.token_ids().tolist()
+            for sample in self._samples.values()
+            if sample.chat is not None
+            and list(sample.chat.messages) == body["messages"]
+            and list(sample.chat.tools) == body.get("tools", [])
+        )
+
     def ids(self, server: ScriptedServer) -> list[str]:
         """sample_ids in the order `server` was asked them."""
         return [self.sample(prompt).sample_id for prompt in server.asked]
 
     def __call__(self, prompt: list[int], body: dict[str, Any]) -> Reply:
         doc = self.sample(prompt).doc
+        if doc.get("expected") and not doc["absent"]:
+            return _called(doc["answers"][0], body)
         return Reply("it is not stated in the text" if doc["absent"] else "they are " + " and ".join(doc["answers"]))
+
+
+def _called(reference: str, body: dict[str, Any]) -> Reply:
+    """A reference's calls, through the server's parser where tools were sent."""
+    if "tools" not in body:
+        return Reply(reference)
+    return Reply(tool_calls=tuple((call["name"], json.dumps(call["arguments"])) for call in json.loads(reference)))

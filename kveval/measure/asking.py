@@ -15,7 +15,7 @@ _NO_LOGPROB = -9999.0
 
 
 def request_of(sample: Sample) -> Request:
-    return Request(sample.prompt.token_ids(), sample.max_output_tokens, sample.stop)
+    return Request(sample.prompt.token_ids(), sample.max_output_tokens, sample.stop, chat=sample.chat)
 
 
 def sample_row(sample: Sample) -> SampleRow:
@@ -71,6 +71,9 @@ def _judge_answer(sample: Sample, task: Task, answer: Answer) -> tuple[Outcome, 
         return "engine_error", {}, RecordError(kind=answer.error_kind, message=answer.error_message)
     if answer.prompt_tokens is not None and answer.prompt_tokens != len(sample.prompt):
         message = f"the engine saw {answer.prompt_tokens} prompt tokens, {len(sample.prompt)} were sent"
+        return "engine_error", {}, RecordError(kind="prompt_changed", message=message)
+    if answer.prompt_token_ids is not None and not np.array_equal(answer.prompt_token_ids, sample.prompt.token_ids()):
+        message = "the engine made other prompt tokens of the messages than the chat template does here"
         return "engine_error", {}, RecordError(kind="prompt_changed", message=message)
     metrics = task.score(sample.doc, answer.text)
     return classify(answer.text, answer.finish_reason, metrics, sample.doc), dict(metrics), None

@@ -15,6 +15,8 @@ import numpy as np
 import tenacity
 
 from kveval.config import RequestsConfig
+from kveval.measure.chat_stream import CHAT_COMPLETIONS, COMPLETIONS, ChatOutput, chat_fields
+from kveval.tasks.task import Chat
 
 T = TypeVar("T")
 
@@ -32,12 +34,14 @@ class Request:
     Attributes:
         token_ids: int32 [prompt_tokens].
         cache_salt: requests share prefix-cache blocks only with the same salt.
+        chat: asks the chat endpoint for this in place of the token ids, which it makes itself.
     """
 
     token_ids: np.ndarray
     max_output_tokens: int
     stop: tuple[str, ...] = ()
     cache_salt: str | None = None
+    chat: Chat | None = None
 
 
 @dataclass(slots=True)
@@ -48,6 +52,7 @@ class Answer:
         sent_at: Unix time in seconds of the attempt that counts.
         token_ms: arrival of each chunk, milliseconds after `sent_at`; `chunk_tokens` aligned with it.
         top_ids: one list of token ids per output token, most likely first; `top_logprobs` aligned with it.
+        prompt_token_ids: what a chat endpoint made of its messages; None where it does not say.
         error_kind: bad_request, http_NNN, timeout, connection, broken_stream, aborted, non_finite or None.
     """
 
@@ -62,6 +67,7 @@ class Answer:
     chunk_tokens: list[int] = field(default_factory=list)
     top_ids: list[list[int]] = field(default_factory=list)
     top_logprobs: list[list[float]] = field(default_factory=list)
+    prompt_token_ids: list[int] | None = None
     attempts: int = 1
     error_kind: str | None = None
     error_message: str = ""
@@ -124,16 +130,18 @@ class Client:
     def body(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self._model,
-            "prompt": request.token_ids.tolist(),
             "max_tokens": request.max_output_tokens,
             "temperature": 0.0,
             "seed": 0,
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        if self._config.logprobs:
-            body["logprobs"] = self._config.logprobs
-            body["return_tokens_as_token_ids"] = True
+        if request.chat is not None:
+            body |= chat_fields(request.chat, self._config.logprobs)
+        else:
+            body["prompt"] = request.token_ids.tolist()
+            if self._config.logprobs:
+                body |= {"logprobs": self._config.logprobs, "return_tokens_as_token_ids": True}
         if request.stop:
             body["stop"] = list(request.stop)
         if request.cache_salt:
@@ -156,7 +164,7 @@ class Client:
                 with attempt:
                     attempts += 1
                     answer = Answer(attempts=attempts)
-                    await self._attempt(content, answer)
+                    await self._attempt(content, answer, ChatOutput() if request.chat is not None else None)
         except RequestFailedError as error:
             answer.error_kind, answer.error_message = error.kind, _unicode(str(error))
         answer.text = _unicode(answer.text)
@@ -165,7 +173,7 @@ class Client:
     def _may_succeed_later(self, error: BaseException) -> bool:
         return isinstance(error, RequestFailedError) and error.retry and self._exit_message() is None
 
-    async def _attempt(self, content: bytes, answer: Answer) -> None:
+    async def _attempt(self, content: bytes, answer: Answer, chat: ChatOutput | None) -> None:
         answer.sent_at = time.time()
         started = time.perf_counter()
         try:
@@ -173,14 +181,17 @@ class Client:
             async with (
                 asyncio.timeout(self._config.timeout_s),
                 self._http.stream(
-                    "POST", "/v1/completions", content=content, headers={"content-type": "application/json"}
+                    "POST",
+                    COMPLETIONS if chat is None else CHAT_COMPLETIONS,
+                    content=content,
+                    headers={"content-type": "application/json"},
                 ) as response,
             ):
                 if response.status_code != httpx.codes.OK:
                     message = (await response.aread())[:2000].decode("utf-8", "replace")
                     raise _http_failure(response.status_code, message)
                 async for event in _events(response):
-                    _take(event, answer, (time.perf_counter() - started) * 1000)
+                    _take(event, answer, (time.perf_counter() - started) * 1000, chat)
         except (TimeoutError, httpx.TimeoutException) as error:
             message = f"no whole answer within {self._config.timeout_s:g} s"
             raise RequestFailedError("timeout", message, retry=True) from error
@@ -267,18 +278,21 @@ async def _events(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
         yield event
 
 
-def _take(event: dict[str, Any], answer: Answer, elapsed_ms: float) -> None:
+def _take(event: dict[str, Any], answer: Answer, elapsed_ms: float, chat: ChatOutput | None = None) -> None:
     try:
+        if chat is not None and event.get("prompt_token_ids"):
+            answer.prompt_token_ids = [int(token) for token in event["prompt_token_ids"]]
         usage = event.get("usage")
         if usage:
             answer.prompt_tokens = _optional(usage.get("prompt_tokens"), int)
             details = usage.get("prompt_tokens_details") or {}
             answer.cached_tokens = _optional(details.get("cached_tokens"), int)
-        for choice in event.get("choices") or ():
-            answer.text += choice.get("text") or ""
+        for spelled in event.get("choices") or ():
+            choice = spelled if chat is None else chat.completion_choice(spelled)
+            answer.text = answer.text + (choice.get("text") or "") if chat is None else chat.text
             answer.finish_reason = _unicode(_optional(choice.get("finish_reason"), str) or "") or answer.finish_reason
             _take_tokens(choice, answer, elapsed_ms)
-    except (AttributeError, TypeError, ValueError, LookupError) as error:
+    except (AttributeError, TypeError, ValueError, LookupError, OverflowError) as error:
         raise RequestFailedError("broken_stream", f"unexpected answer: {str(event)[:200]}", retry=True) from error
 
 

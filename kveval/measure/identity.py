@@ -24,7 +24,7 @@ def new_manifest(plan: Plan) -> Manifest:
         config=config.model_dump(mode="json"),
         inputs=hash_inputs(plan),
         seeds={"haystacks": config.seed, "engine": 0},
-        sampling={"temperature": 0.0, "seed": 0, "prompt_style": plan.prompt_format.style},
+        sampling=_sampling(plan),
         samples=len(plan.samples),
         samples_sha256=ids_sha256(sample.sample_id for sample in plan.samples),
         aa_sample_ids=sorted(plan.aa_sample_ids),
@@ -49,6 +49,13 @@ def new_manifest(plan: Plan) -> Manifest:
         git=provenance.git_state(Path.cwd()),
         command=provenance.command(),
     )
+
+
+def _sampling(plan: Plan) -> dict[str, Any]:
+    sampling: dict[str, Any] = {"temperature": 0.0, "seed": 0, "prompt_style": plan.prompt_format.style}
+    if plan.routes:
+        sampling["asked_through"] = {task: route.name for task, route in sorted(plan.routes.items())}
+    return sampling
 
 
 # What may change between a run and its resumption without changing any answer.

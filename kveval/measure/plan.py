@@ -12,10 +12,13 @@ from kveval.engines.capabilities import ResolvedVariant, resolve, twin
 from kveval.engines.facts import checkpoint_scales
 from kveval.engines.installation import Installation
 from kveval.errors import ConfigError, PlanError
-from kveval.measure.given import load_given
+from kveval.measure.given import check_routes, load_given
 from kveval.measure.model import Model, hash_model, read_model
+from kveval.measure.route import Route, choose_route, server_template
 from kveval.measure.schedule import group_by_haystack
+from kveval.measure.smoke import OUTPUT_TOKENS
 from kveval.tasks.chat import ChatTemplate
+from kveval.tasks.chat_haystack import chat_samples
 from kveval.tasks.given import check_fits, given_samples
 from kveval.tasks.haystack import build_samples
 from kveval.tasks.loader import load_tasks
@@ -24,6 +27,8 @@ from kveval.tasks.task import Cell, Sample, Task
 
 # Room above the longest prompt and its output for the smoke questions.
 _SLACK_TOKENS = 8
+# The smoke questions' plain text, in any tokenizer.
+_LEAST_MODEL_LEN = 512
 
 _OWN_FLAGS = {
     "model": "the key model, or a variant's model",
@@ -49,7 +54,8 @@ class Plan:
         cells: of generated tasks.
         samples: every sample of the run, the same for all variants.
         aa_sample_ids: what the A/A run asks; whole haystacks.
-        max_model_len: longest prompt plus output, in tokens.
+        max_model_len: longest prompt plus output, in tokens; no less than the smoke questions need.
+        routes: of tasks that can be asked through the chat endpoint.
         inputs: sha256 by input, compared on resume.
     """
 
@@ -64,6 +70,7 @@ class Plan:
     variants: list[ResolvedVariant]
     aa_sample_ids: frozenset[str]
     max_model_len: int
+    routes: dict[str, Route] = field(default_factory=dict)
     inputs: dict[str, str] = field(default_factory=dict)
 
     def samples_of(self, variant: ResolvedVariant) -> list[Sample]:
@@ -88,18 +95,24 @@ def make_plan(config: SweepConfig, installation: Installation) -> Plan:
     generated = [wanted for wanted in config.tasks if not wanted.is_given]
     asked = load_tasks([task.name for task in generated])
     tasks = {task.name: task for task in (*asked.values(), *(one.task for one in given))}
-    cells = [cell for wanted in generated for cell in _cells(config, wanted, asked[wanted.name])]
+    cells = [cell for wanted in generated for cell in cells_of(config, wanted, asked[wanted.name])]
     _check_flags(config)
     _check_window(config, variants, models, tasks, cells)
     prompt_format = PromptFormat.load(model.path, config.prompt_style, config.chat_template_kwargs)
     _check_same_prompts(models, model, prompt_format, config)
-    samples = [sample for cell in cells for sample in build_samples(tasks[cell.task], cell, prompt_format)]
-    chat = ChatTemplate(model.path, config.chat_template_kwargs)
+    chat = ChatTemplate(model.path, config.chat_template_kwargs, server_template(config))
+    routes = {name: route for name, task in tasks.items() if (route := choose_route(task, config, chat)) is not None}
+    samples = [
+        sample for cell in cells for sample in samples_of_cell(tasks[cell.task], cell, prompt_format, chat, routes)
+    ]
+    check_routes(given, routes)
     asked_as_given = [sample for one in given for sample in given_samples(one, prompt_format, chat)]
-    for whose, window in _windows(config, variants, models):
-        check_fits(asked_as_given, window - _SLACK_TOKENS, whose)
+    windows = list(_windows(config, variants, models))
+    for whose, window in windows:
+        check_fits(asked_as_given, window - _SLACK_TOKENS, whose, least_output_tokens=OUTPUT_TOKENS)
     samples += asked_as_given
-    longest = max(len(sample.prompt) + sample.max_output_tokens for sample in samples)
+    longest = max(len(sample.prompt) + max(sample.max_output_tokens, OUTPUT_TOKENS) for sample in samples)
+    least = min([_LEAST_MODEL_LEN, *(window for _, window in windows)])
     return Plan(
         config=config,
         installation=installation,
@@ -111,8 +124,19 @@ def make_plan(config: SweepConfig, installation: Installation) -> Plan:
         samples=samples,
         variants=variants,
         aa_sample_ids=frozenset(_aa_share(samples, config.aa_share)),
-        max_model_len=longest + _SLACK_TOKENS,
+        max_model_len=max(longest + _SLACK_TOKENS, least),
+        routes=routes,
     )
+
+
+def samples_of_cell(
+    task: Task, cell: Cell, prompt_format: PromptFormat, chat: ChatTemplate, routes: Mapping[str, Route]
+) -> list[Sample]:
+    """Every sample of a cell, asked the way `routes` says."""
+    route = routes.get(task.name)
+    if route is None or route.form == "text":
+        return build_samples(task, cell, prompt_format)
+    return chat_samples(task, cell, chat)
 
 
 def plan_variants(config: SweepConfig, installation: Installation) -> list[ResolvedVariant]:
@@ -138,7 +162,8 @@ def plan_variants(config: SweepConfig, installation: Installation) -> list[Resol
     return planned
 
 
-def _cells(config: SweepConfig, wanted: TaskConfig, task: Task) -> Iterator[Cell]:
+def cells_of(config: SweepConfig, wanted: TaskConfig, task: Task) -> Iterator[Cell]:
+    """The cells a configuration makes of one of its tasks."""
     samples = wanted.samples or config.samples
     for context_length in wanted.context_lengths or config.context_lengths:
         yield Cell(
@@ -236,6 +261,9 @@ def hash_inputs(plan: Plan) -> dict[str, str]:
     inputs["tokenizer"] = plan.prompt_format.tokenizer_sha256
     if plan.prompt_format.chat_template_sha256:
         inputs["chat template"] = plan.prompt_format.chat_template_sha256
+    template = server_template(plan.config)
+    if template is not None:
+        inputs["chat template of the engine"] = hashlib.sha256(template.encode()).hexdigest()
     for name, task in sorted(plan.tasks.items()):
         inputs[f"task/{name}"] = hashlib.sha256(repr((task.version, task.metadata)).encode()).hexdigest()
     return inputs
@@ -254,6 +282,7 @@ def describe(plan: Plan) -> dict[str, Any]:
         "device": plan.installation.device.kind,
         "engine": f"{plan.installation.distribution or 'configured command'} {plan.installation.version or ''}".strip(),
         "prompt_style": plan.prompt_format.style,
+        "asked_through": {task: f"{route.name} ({route.reason})" for task, route in plan.routes.items()},
         "variants": [
             {
                 "name": v.name, "role": v.role, "kv_cache_dtype": v.kv_cache_dtype, "storage": v.storage,

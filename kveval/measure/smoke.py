@@ -20,7 +20,7 @@ _GARBAGE_PERPLEXITY = 1000.0
 _GARBAGE_RATIO = 10.0
 _DEFAULT_CHUNK_TOKENS = {"cpu": 2048}
 _OTHER_CHUNK_TOKENS = 8192
-_OUTPUT_TOKENS = 16
+OUTPUT_TOKENS = 16
 
 
 def pick_sample(samples: list[Sample], facts: Facts) -> Sample:
@@ -44,7 +44,7 @@ async def smoke(
     else:
         findings += _reading(result["perplexity"], baseline_perplexity)
 
-    request = Request(sample.prompt.token_ids(), _OUTPUT_TOKENS, cache_salt="kveval-smoke")
+    request = Request(sample.prompt.token_ids(), OUTPUT_TOKENS, cache_salt="kveval-smoke")
     first, second = await client.ask(request), await client.ask(request)
     result |= {"output": first.text, "cached_tokens_of_repeat": second.cached_tokens}
     for answer in (first, second):
@@ -84,7 +84,7 @@ def _problem(answer: Answer) -> str | None:
         return f"{answer.error_kind}: {answer.error_message}"
     if not answer.output_token_ids and not answer.text:
         return "the answer is empty"
-    if len(answer.output_token_ids) == _OUTPUT_TOKENS and len(set(answer.output_token_ids)) == 1:
+    if len(answer.output_token_ids) == OUTPUT_TOKENS and len(set(answer.output_token_ids)) == 1:
         return f"the answer is one token over and over: {answer.text[:40]!r}"
     return None
 

@@ -66,18 +66,14 @@ def _allowed(value: Any, allowed: Sequence[Any], declared: Mapping[str, Any]) ->
         return False
     if is_variable:
         return value in allowed
-    if wanted is dict:
+    if isinstance(value, dict):
         return any(_same_object(value, one) for one in allowed if one != "")
-    if wanted is list and nested is dict:
-        return any(
-            isinstance(one, list) and len(one) == len(value) and all(map(_same_object, value, one)) for one in allowed
-        )
-    if wanted is str:
+    if isinstance(value, list) and nested is dict:
+        return any(len(one) == len(value) and all(map(_same_object, value, one)) for one in _lists(allowed))
+    if isinstance(value, str):
         return _plain(value) in [_plain(one) for one in allowed if isinstance(one, str)]
-    if wanted is list:
-        return [_plain(item) for item in value] in [
-            [_plain(item) for item in one] for one in allowed if isinstance(one, list)
-        ]
+    if isinstance(value, list):
+        return [_plain(item) for item in value] in [[_plain(item) for item in one] for one in _lists(allowed)]
     return value in allowed
 
 
@@ -85,15 +81,20 @@ def _has_type(value: Any, allowed: Sequence[Any], wanted: type, nested: type | N
     """(of the declared type or of the type of the allowed values, the allowed values are of another type)."""
     given = next((type(one) for one in allowed if one != ""), None)
     is_variable = given is not None and given is not wanted
-    if type(value) is wanted:
+    is_wanted = type(value) is wanted
+    if is_wanted:
         if nested is None:
             return True, is_variable
         fits = any(
-            not isinstance(one, list) or all(_has_type(item, one, nested, None)[0] for item in value)
-            for one in allowed
+            not isinstance(one, list) or all(_has_type(item, one, nested, None)[0] for item in value) for one in allowed
         )
         return fits, is_variable
     return type(value) is given, True
+
+
+def _lists(allowed: Sequence[Any]) -> list[list[Any]]:
+    """Allowed lists; where a list may be left out, it may be empty."""
+    return [one if isinstance(one, list) else [] for one in allowed if isinstance(one, list) or one == ""]
 
 
 def _same_object(value: Any, allowed: Any) -> bool:

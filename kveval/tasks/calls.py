@@ -12,8 +12,9 @@ from kveval.tasks.json_answers import json_values
 
 _NAMES = ("name", "function")
 _ARGUMENTS = ("arguments", "parameters")
+_KEYS = {*_NAMES, *_ARGUMENTS}
 # What looks like a call, whether it can be read or not.
-_JSON_ATTEMPT = re.compile(r'"(?:name|function|arguments|parameters|tool_calls)"\s*:|<tool_call>|\{')
+_JSON_ATTEMPT = re.compile(r"""["'](?:name|function|arguments|parameters|tool_calls)["']\s*:|<tool_call>""")
 _PYTHON_ATTEMPT = re.compile(r"[A-Za-z_][\w.-]*\(\s*(?:[A-Za-z_]\w*\s*=|\))")
 _FENCE = re.compile(r"^\s*```[\w-]*[ \t]*\n?(.*?)\n?\s*```\s*$", re.DOTALL)
 _LONGEST_PYTHON_CHARACTERS = 20_000
@@ -37,11 +38,13 @@ def calls_in(text: str) -> list[dict[str, Any]]:
     Raises:
         UnreadableCallsError: there is something like a call, but no call.
     """
-    python = _python_calls(text)
+    fenced = _FENCE.match(text)
+    alone = (fenced[1] if fenced else text).strip()
+    python = _python_calls(alone)
     if python is not None:
         return python
-    calls = [_call(value) for value in _objects(json_values(text))]
-    if not calls and (_JSON_ATTEMPT.search(text) or _PYTHON_ATTEMPT.search(text)):
+    calls = [_call(value) for value in _objects(json_values(text)) if not value.keys().isdisjoint(_KEYS)]
+    if not calls and (_JSON_ATTEMPT.search(text) or _PYTHON_ATTEMPT.search(text) or _is_other_json(alone)):
         raise UnreadableCallsError
     return calls
 
@@ -73,10 +76,16 @@ def _call(value: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": name, "arguments": dict(arguments)}
 
 
-def _python_calls(text: str) -> list[dict[str, Any]] | None:
-    """None when the output is not just Python calls."""
-    fenced = _FENCE.match(text)
-    source = (fenced[1] if fenced else text).strip()
+def _is_other_json(text: str) -> bool:
+    """Whether a text is nothing but JSON that says something: ``[]`` makes no call, ``{"area": 5}`` tries to."""
+    try:
+        return bool(json.loads(text)) and text[0] in "[{"
+    except (ValueError, RecursionError):
+        return False
+
+
+def _python_calls(source: str) -> list[dict[str, Any]] | None:
+    """None when the text is not just Python calls."""
     if "(" not in source or len(source) > _LONGEST_PYTHON_CHARACTERS:
         return None
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -69,9 +70,7 @@ class ChatTemplate:
             return "clock"
         return None
 
-    def text(
-        self, messages: Messages, tools: Messages = (), clock: Callable[[str], str] = fixed_date
-    ) -> str:
+    def text(self, messages: Messages, tools: Messages = (), clock: Callable[[str], str] = fixed_date) -> str:
         """The conversation and the opening of the answer; a last assistant message is its beginning.
 
         Raises:
@@ -81,7 +80,7 @@ class ChatTemplate:
         begun = messages[-1]["role"] == "assistant"
         try:
             text: str = self._tokenizer.apply_chat_template(
-                [dict(message) for message in messages],
+                [_as_the_server_reads(message) for message in messages],
                 tools=[dict(tool) for tool in tools] or None,
                 chat_template=self._template,
                 tokenize=False,
@@ -104,3 +103,21 @@ class ChatTemplate:
     def token_ids(self, messages: Messages, tools: Messages = ()) -> np.ndarray:
         """int32 [tokens] of `text`; raises as it does."""
         return self.encode(self.text(messages, tools))
+
+
+def _as_the_server_reads(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of earlier tool calls are text in requests and objects in templates (vllm/renderers/chat_utils.py)."""
+    if message["role"] != "assistant" or not message.get("tool_calls"):
+        return dict(message)
+    calls = []
+    for call in message["tool_calls"]:
+        function = dict(call.get("function") or {})
+        arguments = function.get("arguments") or {}
+        if isinstance(arguments, str):
+            try:
+                arguments = json.loads(arguments)
+            except ValueError:
+                arguments = {}
+        function["arguments"] = arguments if isinstance(arguments, Mapping) else {}
+        calls.append({**call, "function": function})
+    return {**message, "tool_calls": calls}

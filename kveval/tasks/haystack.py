@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -67,6 +67,7 @@ class Haystack:
     Attributes:
         forbidden: strings (keys, values) that must not occur in the filler; case does not matter.
         source: filler of the builder's own (documents, code); None takes the cell's haystack style.
+        retell: what the builder makes of the cell's haystack style.
         least_cut: where needles may be put at worst: between words, sentences or whole pieces.
     """
 
@@ -75,6 +76,7 @@ class Haystack:
     forbidden: frozenset[str] = frozenset()
     source: Source | None = None
     least_cut: Cut = Cut.WORD
+    retell: Callable[[Source], Source] = lambda source: source
 
 
 class Builder(Protocol):
@@ -123,13 +125,18 @@ def iter_haystacks(task: Task, cell: Cell, prompt_format: PromptFormat) -> Itera
     Raises:
         PlanError: a haystack does not fit its context_length or the filler is too short for it.
     """
+    for index, (numbers, phase) in enumerate(numbers_and_phases(task, cell)):
+        yield _assemble(task, cell, prompt_format, index, numbers, phase)
+
+
+def numbers_and_phases(task: Task, cell: Cell) -> Iterator[tuple[range, float]]:
+    """Of every haystack of a cell: its samples' numbers, and its phase as `Builder.haystack` takes it."""
     numbers = haystack_numbers(cell, task.builder)
     rng = seeded(task.name, cell.context_length, "phases", cell.seed)
     strata = list(range(len(numbers)))
     rng.shuffle(strata)
-    phases = [(stratum + rng.random()) / len(numbers) for stratum in strata]
-    for index, phase in enumerate(phases):
-        yield _assemble(task, cell, prompt_format, index, numbers[index], phase)
+    for own, stratum in zip(numbers, strata, strict=True):
+        yield own, (stratum + rng.random()) / len(numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +159,7 @@ def _assemble(
     planted_tokens = sum(len(ids) for ids in planted)
     _refuse_short(task, cell, index, min(room), planted_tokens, len(planted))
 
-    text = plan.source or source(cell.haystack_style)
+    text = plan.source or plan.retell(source(cell.haystack_style))
     forbidden = {string.lower() for string in plan.forbidden}
     filler = _filler(text, prompt_format.tokenizer).run(
         rng, max(room) - planted_tokens + 1, forbidden, opens_context=opens is None

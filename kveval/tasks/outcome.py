@@ -19,7 +19,8 @@ def classify(
     ``wrong``
         an answer, but not the right or the whole one.
     ``abstained``
-        the output says that the text does not say, and the text does say.
+        the output says that the text does not say, and the text does say; where calls are asked for, it makes none
+        (``metrics["abstained"]``).
     ``empty``
         nothing was answered, thinking aside.
     ``truncated``
@@ -49,8 +50,8 @@ def classify(
     if not doc.get("scored", True):
         return "unscored"
     planted = [*doc.get("answers", ()), *doc.get("distractors", ())]
-    if abstains(answer, planted):
-        return "abstained"
+    if metrics["abstained"] if "abstained" in metrics else abstains(answer, planted):
+        return "truncated" if out_of_budget and "abstained" in metrics else "abstained"
     if out_of_budget and not any(names(words, value) for value in planted):
         return "truncated"
     if metrics.get("valid", 1.0) < 1.0:
