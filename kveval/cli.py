@@ -94,9 +94,7 @@ def sweep(
     tasks: Annotated[
         str | None, typer.Option(help="Task names ('kveval tasks' lists them), lm_eval:NAME, or prompts.jsonl.")
     ] = None,
-    samples: Annotated[
-        str | None, typer.Option(metavar="INTEGER", help="Samples per task and context length.")
-    ] = None,
+    samples: Annotated[str | None, typer.Option(metavar="INTEGER", help="Samples per task and context length.")] = None,
     seed: Annotated[str | None, typer.Option(metavar="INTEGER", help="Seed of every haystack.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run directory; default runs/CONFIG.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out: ask what is missing.")] = False,
@@ -152,21 +150,47 @@ def _print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
-@app.command(epilog="Example:\n\n  kveval report runs/demo")
+@app.command(
+    epilog="Examples:\n\n"
+    "  kveval report runs/demo\n\n"
+    "  kveval report runs/monday runs/tuesday runs/wednesday --out history.html"
+)
 def report(
-    run: Annotated[Path, typer.Argument(help="A run directory.")],
-    out: Annotated[Path | None, typer.Option(help="Where to write; default RUN/report.html.")] = None,
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="A run directory; several: also their history.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Where to write; default RUN/report.html, for several history.html beside the last of them."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON as well.")] = False,
 ) -> None:
-    """Build the HTML report of a run again."""
-    from kveval.report.html import build_report
+    """Build the HTML report of a run again; of several runs, theirs and a page of their history."""
+    from kveval.report.history import build_reports
     from kveval.report.table import summary
 
-    path = build_report(run, out)
+    written = build_reports(runs, out)
     if as_json:
-        _print_json(summary(run))
+        documents = [summary(run) for run in runs]
+        _print_json(documents[0] if len(documents) == 1 else documents)
+        return
+    for name, path in written:
+        _stdout.print(f"{name}: {path}", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command(epilog="Examples:\n\n  kveval show runs/demo 3f0c9a1be2d45c77\n\n  kveval show runs/demo 3f0c9a --json")
+def show(
+    run: Annotated[Path, typer.Argument(help="A run directory.")],
+    sample_id: Annotated[str, typer.Argument(help="Of a sample, or a beginning that only one has.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print prompt, token ids and every answer as JSON.")] = False,
+) -> None:
+    """Print the full prompt of one sample, byte for byte what was asked."""
+    from kveval import commands
+
+    shown = commands.show_sample(run, sample_id)
+    if as_json:
+        _print_json(shown)
     else:
-        _stdout.print(f"report: {path}", markup=False, highlight=False, soft_wrap=True)
+        sys.stdout.buffer.write(shown["prompt"].encode("utf-8", "surrogatepass"))
+        sys.stdout.buffer.flush()
 
 
 @app.command(
@@ -262,6 +286,51 @@ def diff(
 
     document = sides.diff(first, second)
     _print_json(document) if as_json else _stdout.print(sides.render(document))
+
+
+@app.command(
+    epilog="Examples:\n\n"
+    "  kveval memory /models/Llama-3.1-8B-Instruct\n\n"
+    "  kveval memory /models/Llama-3.1-8B-Instruct --memory 80GiB --lengths 4k,32k,128k --formats bf16,fp8,int8\n\n"
+    "  kveval memory config.json --memory 80GiB --weights 141GB --tensor-parallel 4 --json\n\n"
+    "  kveval memory smollm2 --device cpu --cache 2GiB"
+)
+def memory(
+    model: Annotated[Path, typer.Argument(help="Checkpoint folder, its config.json, or a demo model.")],
+    memory: Annotated[
+        str | None, typer.Option(help="Memory of one device, such as 80GiB: also show what fits.")
+    ] = None,
+    weights: Annotated[
+        str | None, typer.Option(help="What the weights take, over all devices; default: the checkpoint's files.")
+    ] = None,
+    utilization: Annotated[float, typer.Option(help="Share of the memory the engine may use.")] = 0.9,
+    cache: Annotated[
+        str | None, typer.Option(help="Memory of the cache itself, in place of --memory and --weights.")
+    ] = None,
+    formats: Annotated[str | None, typer.Option(help="Cache formats, such as bf16,fp8,int8.")] = None,
+    lengths: Annotated[str | None, typer.Option(help="Context lengths in tokens, such as 4k,32k,128k.")] = None,
+    block_size: Annotated[int | None, typer.Option(help="Tokens per block; default: vLLM's.")] = None,
+    tensor_parallel: Annotated[int, typer.Option(help="Devices that share the model.")] = 1,
+    device: Annotated[str, typer.Option(help="gpu or cpu: decides defaults of the engine.")] = "gpu",
+    batched_tokens: Annotated[
+        int | None, typer.Option(help="The engine's max-num-batched-tokens; default: vLLM's for this memory.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Size a model's KV cache per format from its config.json, and what fits on a device. Starts nothing."""
+    from kveval import commands
+    from kveval.memory.budget import BudgetFlags
+    from kveval.memory.estimate import Serving
+    from kveval.memory.table import memory_table
+
+    document = commands.size_memory(
+        model,
+        BudgetFlags(memory, weights, utilization, cache),
+        Serving(device, block_size, batched_tokens, tensor_parallel),
+        formats=_names(formats),
+        lengths=_lengths(lengths),
+    )
+    _print_json(document) if as_json else _stdout.print(memory_table(document))
 
 
 @tasks_app.callback(invoke_without_command=True)

@@ -7,19 +7,30 @@ import signal
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console, RenderableType
 from rich.table import Table
 
 from kveval.config import SweepConfig, load_config
 from kveval.engines.installation import find_installation
-from kveval.errors import ConfigError, InfrastructureError, KvevalError, UsageError, nearest
+from kveval.errors import (
+    ConfigError,
+    InfrastructureError,
+    KvevalError,
+    RunDirectoryError,
+    UsageError,
+    nearest,
+)
 from kveval.measure.plan import Plan, describe, make_plan
 from kveval.measure.progress import BarReporter, LineReporter, Reporter
 from kveval.measure.sweep import sweep
 from kveval.records import Manifest
 from kveval.runs import RunDirectory
+
+if TYPE_CHECKING:
+    from kveval.memory.budget import BudgetFlags
+    from kveval.memory.estimate import Serving
 
 T = TypeVar("T")
 
@@ -212,4 +223,57 @@ def show_task(name: str, context_length: int, *, model: Path | None, haystack: s
         "prompt_tokens": len(sample.prompt),
         "tokenizer": prompt_format.name,
         "sample_id": sample.sample_id,
+    }
+
+
+def size_memory(
+    model: Path, flags: BudgetFlags, serving: Serving, *, formats: list[str] | None, lengths: list[int] | None
+) -> dict[str, Any]:
+    """A model's cache per format and context length, and what fits within `flags`, as data."""
+    from kveval.measure.model import read_model
+    from kveval.memory.budget import make_budget
+    from kveval.memory.estimate import estimate
+
+    found = read_model(model.parent if model.name == "config.json" else model, "MODEL")
+    budget = make_budget(found.path, flags, serving.tensor_parallel)
+    config_path = str(found.path / "config.json")
+    sizes = estimate(
+        found.config, config_path, window=found.window, serving=serving, formats=formats, lengths=lengths, budget=budget
+    )
+    return {"model": str(found.path), **sizes}
+
+
+def show_sample(run_dir: Path, sample_id: str) -> dict[str, Any]:
+    """The full prompt of a sample, and what every variant answered. A unique beginning of the id is enough."""
+    from kveval.measure.rebuild import rebuild_prompt
+
+    directory = RunDirectory(run_dir)
+    manifest = directory.read_manifest()
+    found = [row for row in directory.samples() if row.sample_id.startswith(sample_id)]
+    if len(found) != 1:
+        what = "is no sample of this run" if not found else f"begins {len(found)} sample ids"
+        raise RunDirectoryError(f"{run_dir}: {sample_id!r} {what}; the report and samples.jsonl list them")
+    row = found[0]
+    asked = rebuild_prompt(manifest, row)
+    answers = {
+        name: record.model_dump(include={"outcome", "score", "output", "finish_reason", "output_tokens"})
+        for name in manifest.variants
+        for record in directory.records(name)
+        if record.sample_id == row.sample_id
+    }
+    chat = asked.sample.chat
+    return {
+        "sample_id": row.sample_id,
+        "haystack_id": row.haystack_id,
+        "task": row.task,
+        "context_length": row.context_length,
+        "depth_percent": row.depth_percent,
+        "prompt": asked.text,
+        "prompt_tokens": len(asked.sample.prompt),
+        "prompt_token_ids": [int(token) for token in asked.sample.prompt.token_ids()],
+        "prompt_sha256": row.prompt_sha256,
+        "messages": None if chat is None else list(chat.messages),
+        "tools": None if chat is None else list(chat.tools),
+        "doc": row.doc,
+        "answers": answers,
     }

@@ -19,6 +19,7 @@ MAY_IMPORT = {
     "tasks": BASE,
     "quant": {"errors"},
     "engines": BASE | {"quant"},
+    "memory": {"errors"},
     "measure": BASE | {"tasks", "quant", "engines", "demo_models"},
     "judge": BASE,
     "report": BASE | {"judge"},

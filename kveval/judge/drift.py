@@ -59,10 +59,15 @@ def drift_positions(baseline: pd.DataFrame, candidate: pd.DataFrame, sample_ids:
 
     Samples without logprobs on both sides give no rows.
     """
+    tables = [_positions(batch) for batch in _batches(_comparable(baseline, candidate, sample_ids))]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=POSITION_COLUMNS)
+
+
+def _comparable(baseline: pd.DataFrame, candidate: pd.DataFrame, sample_ids: Iterable[str]) -> Iterator[_Part]:
+    """One sample after the other: unpacked, those of a large run do not fit into memory beside it."""
     first, second = baseline[["output_token_ids", "logprobs"]], candidate[["output_token_ids", "logprobs"]]
     shared = [i for i in sample_ids if i in first.index and i in second.index]
     pairs = zip(first.loc[shared].itertuples(), second.loc[shared].itertuples(index=False), strict=True)
-    parts = []
     for (sample_id, our_tokens, ours), (their_tokens, theirs) in pairs:
         if not isinstance(ours, str) or not isinstance(theirs, str):
             continue
@@ -70,11 +75,7 @@ def drift_positions(baseline: pd.DataFrame, candidate: pd.DataFrame, sample_ids:
         count = min(shared_positions(our_tokens, their_tokens), len(our_ids), len(their_ids))
         if count and our_ids.shape[1] and their_ids.shape[1]:
             tokens = np.asarray(our_tokens[:count], dtype=np.int64)
-            parts.append(
-                (sample_id, tokens, our_ids[:count], our_logprobs[:count], their_ids[:count], their_logprobs[:count])
-            )
-    tables = [_positions(batch) for batch in _batches(parts)]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=POSITION_COLUMNS)
+            yield sample_id, tokens, our_ids[:count], our_logprobs[:count], their_ids[:count], their_logprobs[:count]
 
 
 def summarize(positions: pd.DataFrame, haystack_ids: pd.Series) -> Drift | None:

@@ -19,7 +19,7 @@ SAMPLE_COLUMNS = (
 )  # fmt: skip
 RECORD_COLUMNS = (
     "sample_id", "outcome", "score", "output", "finish_reason", "output_token_ids", "logprobs", "prompt_tokens",
-    "cached_tokens", "output_tokens", "ttft_ms", "itl_ms", "total_ms", "attempts", "error",
+    "cached_tokens", "output_tokens", "ttft_ms", "itl_ms", "total_ms", "attempts", "error", "metrics",
 )  # fmt: skip
 
 

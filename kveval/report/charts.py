@@ -1,4 +1,4 @@
-"""Score against context length as static SVG: it prints, needs no script, and a screen reader reads its points.
+"""Score against context length, or per night, as static SVG: it prints, needs no script, and is read by screen readers.
 
 Only geometry is made here; the template draws it.
 """
@@ -64,6 +64,50 @@ def score_chart(title: str, series: Mapping[str, Sequence[tuple[int, Score]]], s
         styles: by variant, the number of its colour and marker, the same in every chart of a page.
     """
     lengths = sorted({length for scores in series.values() for length, _ in scores})
+    places = _Places(lengths, [math.log2(length) for length in lengths], [length_label(length) for length in lengths])
+    labels = {length: f"at {length:,} tokens" for length in lengths}
+    return _chart(title, series, styles, places, labels)
+
+
+def night_chart(title: str, names: Sequence[str], series: Mapping[str, Sequence[tuple[int, Score]]]) -> Chart:
+    """A line per variant over nights, evenly spaced.
+
+    Args:
+        names: of the nights, in order.
+        series: by variant, (index of the night, score).
+    """
+    indices = list(range(len(names)))
+    # Every name where there is room for it, else as many as fit.
+    every = -(-len(names) // 6)
+    shown = [name if index % every == 0 else "" for index, name in enumerate(names)]
+    places = _Places(indices, [float(index) for index in indices], [_short(name) for name in shown])
+    styles = {name: style for style, name in enumerate(series)}
+    return _chart(title, series, styles, places, {index: f"in {names[index]}" for index in indices})
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """The horizontal axis: keys in order, where they stand (any unit), what is written there."""
+
+    keys: Sequence[int]
+    positions: Sequence[float]
+    labels: Sequence[str]
+
+    def x(self, key: int) -> float:
+        if len(self.keys) < 2:
+            return (LEFT + WIDTH - RIGHT) / 2
+        position = self.positions[self.keys.index(key)]
+        span = self.positions[-1] - self.positions[0]
+        return LEFT + 30 + (position - self.positions[0]) / span * (WIDTH - LEFT - RIGHT - 60)
+
+
+def _chart(
+    title: str,
+    series: Mapping[str, Sequence[tuple[int, Score]]],
+    styles: Mapping[str, int],
+    places: _Places,
+    labels: Mapping[int, str],
+) -> Chart:
     ends = [
         end
         for scores in series.values()
@@ -72,13 +116,6 @@ def score_chart(title: str, series: Mapping[str, Sequence[tuple[int, Score]]], s
         if end is not None
     ]
     bottom = min(0.8, math.floor(5 * min(ends, default=0.0)) / 5)
-
-    def x(length: int) -> float:
-        if len(lengths) < 2:
-            return (LEFT + WIDTH - RIGHT) / 2
-        span = math.log2(lengths[-1]) - math.log2(lengths[0])
-        inner = WIDTH - LEFT - RIGHT - 60
-        return LEFT + 30 + (math.log2(length) - math.log2(lengths[0])) / span * inner
 
     def y(score: float) -> float:
         return TOP + (1 - (score - bottom) / (1 - bottom)) * (HEIGHT - TOP - BOTTOM)
@@ -89,13 +126,13 @@ def score_chart(title: str, series: Mapping[str, Sequence[tuple[int, Score]]], s
         dodge = (order - (len(series) - 1) / 2) * _DODGE
         points = tuple(
             Point(
-                x(length) + dodge,
+                places.x(key) + dodge,
                 y(score.mean),
                 None if score.low is None else y(score.low),
                 None if score.high is None else y(score.high),
-                _label(variant, length, score),
+                _label(variant, labels[key], score),
             )
-            for length, score in sorted(scores, key=lambda pair: pair[0])
+            for key, score in sorted(scores, key=lambda pair: pair[0])
             if score.mean is not None
         )
         lines.append(Line(variant, styles[variant], points))
@@ -103,7 +140,7 @@ def score_chart(title: str, series: Mapping[str, Sequence[tuple[int, Score]]], s
     return Chart(
         title,
         tuple(lines),
-        tuple((x(length), length_label(length)) for length in lengths),
+        tuple((places.x(key), label) for key, label in zip(places.keys, places.labels, strict=True)),
         tuple((y(step), f"{step:.2f}") for step in steps),
     )
 
@@ -113,8 +150,10 @@ def length_label(tokens: int) -> str:
     return f"{tokens // 1024}K" if tokens % 1024 == 0 else f"{tokens:,}"
 
 
-def _label(variant: str, length: int, score: Score) -> str:
+def _label(variant: str, place: str, score: Score) -> str:
     interval = "" if score.low is None else f" [{score.low:.3f}, {score.high:.3f}]"
-    return (
-        f"{variant} at {length:,} tokens: {score.mean:.3f}{interval}, {score.n} samples in {score.clusters} haystacks"
-    )
+    return f"{variant} {place}: {score.mean:.3f}{interval}, {score.n} samples in {score.clusters} haystacks"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 14 else f"{name[:6]}…{name[-7:]}"

@@ -29,17 +29,18 @@ _VARIANTS = {
     "bf16": ("baseline", None), "bf16-aa": ("aa", "bf16"), "fp8": ("candidate", None), "int8": ("candidate", None),
     "fp8-twin": ("twin", "fp8"),
 }  # fmt: skip
-# Of all samples, which ones each variant gets wrong; together they make the flips asked for.
-_WRONG = {"bf16": 0.10, "bf16-aa": 0.10, "fp8": 0.10 + 0.6 * FLIPS / SAMPLES, "int8": 0.10 + 0.4 * FLIPS / SAMPLES,
+# Of all samples, which ones each variant gets wrong; together they make at least the flips asked for.
+_WRONG = {"bf16": 0.10, "bf16-aa": 0.10, "fp8": 0.10 + 0.65 * FLIPS / SAMPLES, "int8": 0.10 + 0.45 * FLIPS / SAMPLES,
           "fp8-twin": 0.10}  # fmt: skip
 
 _BUILD = """
 import json, resource, sys, time
 from pathlib import Path
-started = time.perf_counter()
+started, started_cpu = time.perf_counter(), time.process_time()
 from kveval.report.html import build_report
 build_report(Path(sys.argv[1]))
 print(json.dumps({"seconds": round(time.perf_counter() - started, 2),
+                  "cpu_seconds": round(time.process_time() - started_cpu, 2),
                   "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
 """
 _FIRST_VIEW = """() => new Promise(resolve => {
@@ -59,7 +60,7 @@ def measure() -> dict[str, Any]:
         report = run / "report.html"
         return {
             "records": SAMPLES * len(_VARIANTS),
-            "flips": FLIPS,
+            "flips_shown": report.read_text(encoding="utf-8").count('<details class="flip"'),
             "build": json.loads(built.stdout),
             "file_bytes": report.stat().st_size,
             "first_view": _first_view(report),

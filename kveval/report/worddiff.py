@@ -1,0 +1,69 @@
+"""Two outputs side by side: what of each stands in both, word by word."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+_WORD = re.compile(r"\s*\w+|\s*[^\w\s]|\s+")
+# Exact matching takes time with the product of the lengths; beyond this, frequent words are passed over.
+_MOST_EXACT = 90_000
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is shown of one output.
+
+    Attributes:
+        pieces: (text, whether only this output has it); together the text shown.
+        before, after: characters left out.
+    """
+
+    pieces: tuple[tuple[str, bool], ...]
+    before: int
+    after: int
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.pieces and not self.before
+
+
+def side_by_side(first: str, second: str, limit: int) -> tuple[Shown, Shown]:
+    """Up to `limit` characters of both, beginning where the first difference is still seen with what leads to it."""
+    parting = _shared(first, second)
+    start = 0 if parting <= 3 * limit // 4 else parting - limit // 4
+    # The end of the longer one needs no later start.
+    start = max(0, min(start, max(len(first), len(second)) - limit))
+    ours, theirs = first[start : start + limit], second[start : start + limit]
+    left, right = word_diff(ours, theirs)
+    return (
+        Shown(left, min(start, len(first)), max(0, len(first) - start - limit)),
+        Shown(right, min(start, len(second)), max(0, len(second) - start - limit)),
+    )
+
+
+def word_diff(first: str, second: str) -> tuple[tuple[tuple[str, bool], ...], tuple[tuple[str, bool], ...]]:
+    """(text, whether only this side has it) of both sides."""
+    ours, theirs = _WORD.findall(first), _WORD.findall(second)
+    head = _shared(ours, theirs)
+    tail = _shared(ours[head:][::-1], theirs[head:][::-1])
+    middle, other = ours[head : len(ours) - tail], theirs[head : len(theirs) - tail]
+    matcher = difflib.SequenceMatcher(None, middle, other, autojunk=len(middle) * len(other) > _MOST_EXACT)
+    left, right = [("".join(ours[:head]), False)], [("".join(ours[:head]), False)]
+    for kind, a, b, c, d in matcher.get_opcodes():
+        left.append(("".join(middle[a:b]), kind != "equal"))
+        right.append(("".join(other[c:d]), kind != "equal"))
+    end = ("".join(ours[len(ours) - tail :]), False)
+    return _joined([*left, end]), _joined([*right, end])
+
+
+def _shared(first: Sequence[str], second: Sequence[str]) -> int:
+    """How many elements both begin with."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
+
+
+def _joined(pieces: Sequence[tuple[str, bool]]) -> tuple[tuple[str, bool], ...]:
+    return tuple(piece for piece in pieces if piece[0])

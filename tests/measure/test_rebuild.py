@@ -1,0 +1,55 @@
+"""The prompt of a stored sample, built again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kveval.errors import RunDirectoryError
+from kveval.measure.identity import new_manifest
+from kveval.measure.plan import Plan
+from kveval.measure.rebuild import rebuild_prompt
+from kveval.records import SampleRow
+from kveval.tasks.task import Sample
+
+
+def stored(sample: Sample, **changes: object) -> SampleRow:
+    values = {
+        "sample_id": sample.sample_id,
+        "haystack_id": sample.haystack_id,
+        "task": sample.task,
+        "family": sample.family,
+        "context_length": sample.context_length,
+        "prompt_tokens": len(sample.prompt),
+        "prompt_sha256": sample.prompt.sha256(),
+        "first_token_ids": [],
+        "depth_percent": sample.depth_percent,
+        "max_output_tokens": sample.max_output_tokens,
+        "stop": [],
+        "doc": dict(sample.doc),
+    }
+    return SampleRow.model_validate(values | changes)
+
+
+def test_every_prompt_is_the_one_that_was_asked(plan_of: Callable[..., Plan]) -> None:
+    plan = plan_of(tasks=["niah_single", "niah_multikey"], context_lengths=[512, 1024])
+    manifest = new_manifest(plan)
+    for sample in plan.samples[::5]:
+        asked = rebuild_prompt(manifest, stored(sample))
+        assert asked.sample.prompt.token_ids().tolist() == sample.prompt.token_ids().tolist()
+        assert asked.text == plan.prompt_format.decode(sample.prompt.token_ids())
+
+
+def test_what_cannot_be_built_again_says_why(plan_of: Callable[..., Plan]) -> None:
+    plan = plan_of()
+    manifest, sample = new_manifest(plan), plan.samples[0]
+    other = manifest.model_copy(update={"inputs": manifest.inputs | {"tokenizer": "0" * 64}})
+    with pytest.raises(RunDirectoryError, match="has another tokenizer than the run was made with"):
+        rebuild_prompt(other, stored(sample))
+    with pytest.raises(RunDirectoryError, match="make other samples of niah_single than the run has"):
+        rebuild_prompt(manifest, stored(sample, sample_id="f" * 16))
+    with pytest.raises(RunDirectoryError, match="prompt_sha256 differs"):
+        rebuild_prompt(manifest, stored(sample, prompt_sha256="f" * 64))
+    with pytest.raises(RunDirectoryError, match="make other samples of gone"):
+        rebuild_prompt(manifest, stored(sample, task="gone"))
