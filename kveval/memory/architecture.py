@@ -1,0 +1,157 @@
+"""A model's cache: what every layer stores on one tensor-parallel rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kveval.errors import UsageError
+from kveval.memory.keys import Keys
+from kveval.memory.layers import AttentionLayer, Kind, Layer, Span, StateLayer, layer_kinds
+from kveval.memory.states import state_bytes
+
+# `is_deepseek_mla` in vllm/transformers_utils/model_arch_config_convertor.py, those of them this module can size.
+_LATENT = ("deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa", "kimi_k2", "kimi_linear")
+# Keys of caches with a layout of their own: better refused than sized wrongly.
+_NOT_SIZED = ("compress_ratios", "block_configs", "is_encoder_decoder", "rswa_window")
+_INDEXER_GROUP = 128
+_INDEXER_SCALE_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """What decides a model's cache, whatever its format.
+
+    Attributes:
+        layers: those with a cache, in order.
+        tensor_parallel: ranks that share the heads.
+        model_dtype_bytes: per value of an unquantized cache.
+    """
+
+    model_type: str
+    layers: tuple[Layer, ...]
+    tensor_parallel: int
+    model_dtype_bytes: int
+
+    @property
+    def attention(self) -> tuple[AttentionLayer, ...]:
+        return tuple(layer for layer in self.layers if isinstance(layer, AttentionLayer))
+
+    @property
+    def is_latent(self) -> bool:
+        return any(layer.is_latent for layer in self.attention)
+
+    def counts(self) -> dict[str, int]:
+        """Layers by what they keep: full, latent, sliding, chunked, state, indexer."""
+        counted: dict[str, int] = {}
+        for layer in self.layers:
+            if isinstance(layer, StateLayer):
+                name = "state"
+            elif layer.opaque_bytes is not None:
+                name = "indexer"
+            else:
+                name = "latent" if layer.is_latent else layer.span
+            counted[name] = counted.get(name, 0) + 1
+        return counted
+
+
+def read_architecture(config: Mapping[str, Any], source: str, tensor_parallel: int = 1) -> Architecture:
+    """What `config`, a parsed config.json, says of the cache; `source` is what errors call the file.
+
+    Raises:
+        ConfigError: a key that decides the cache is missing, is not what it should be, or means a cache that this
+            module cannot size.
+        UsageError: the heads do not divide among `tensor_parallel` ranks.
+    """
+    keys = Keys.of(config, source)
+    for key in _NOT_SIZED:
+        if keys.get(key) or config.get(key):
+            raise keys.error(key, "means a cache with a layout of its own, which this cannot size")
+    layers: list[Layer] = []
+    for kind in layer_kinds(keys):
+        layers.extend(_layers(keys, kind, tensor_parallel))
+    if not any(isinstance(layer, AttentionLayer) for layer in layers):
+        raise keys.error("layer_types", "no layer has attention: there are no K and V to size")
+    return Architecture(keys.model_type, tuple(layers), tensor_parallel, keys.dtype_bytes())
+
+
+def _layers(keys: Keys, kind: Kind, ranks: int) -> list[Layer]:
+    if kind == "none":
+        return []
+    if kind == "state":
+        return [StateLayer(state_bytes(keys, ranks))]
+    if kind == "both":
+        return [StateLayer(state_bytes(keys, ranks)), *_attention(keys, "full", ranks)]
+    return _attention(keys, kind, ranks)
+
+
+def _attention(keys: Keys, span: Span, ranks: int) -> list[Layer]:
+    if keys.get("kv_lora_rank") is not None:
+        return _latent(keys, span)
+    heads, head_dim = _kv_heads(keys), _head_dim(keys)
+    if span == "full" and keys.optional("global_head_dim"):
+        head_dim = keys.required("global_head_dim")
+        heads = keys.optional("num_global_key_value_heads") or heads
+    span_tokens = None
+    if span != "full":
+        span_tokens = keys.required("sliding_window" if span == "sliding" else "attention_chunk_size")
+    return [AttentionLayer(span, _per_rank(keys, heads, ranks), head_dim, head_dim, span_tokens)]
+
+
+def _latent(keys: Keys, span: Span) -> list[Layer]:
+    """One compressed vector and one rotary key per token, the same for all heads, on every rank.
+
+    DeepSeek-V2 (arXiv 2405.04434), section 2.1.2: d_c + d_h^R values per token and layer. Sparse attention adds its
+    indexer's key in FP8 with one float32 scale per 128 values (``DeepseekV32IndexerCache``,
+    vllm/model_executor/models/deepseek_v2.py).
+    """
+    if keys.model_type not in _LATENT:
+        raise keys.error(
+            "model_type",
+            f"{keys.model_type!r} has kv_lora_rank but is not known to store it; allowed: {', '.join(_LATENT)}",
+        )
+    if span != "full":
+        raise keys.error("layer_types", "a latent cache with a window has a layout of its own; cannot be sized")
+    size = keys.required("kv_lora_rank") + keys.required("qk_rope_head_dim")
+    layers: list[Layer] = [AttentionLayer("full", 1, size, 0)]
+    index_dim = keys.optional("index_head_dim")
+    if index_dim:
+        if keys.get("index_topk_pattern") or (keys.optional("index_topk_freq") or 1) > 1:
+            raise keys.error("index_topk_freq", "layers that share an indexer cannot be sized")
+        opaque = index_dim + index_dim // _INDEXER_GROUP * _INDEXER_SCALE_BYTES
+        layers.append(AttentionLayer("full", 1, index_dim, 0, opaque_bytes=opaque))
+    return layers
+
+
+def _kv_heads(keys: Keys) -> int:
+    """As vLLM reads it (`get_total_num_kv_heads` in vllm/transformers_utils/model_arch_config_convertor.py)."""
+    nested = keys.inner("attn_config")
+    if nested and nested.get("kv_n_heads"):
+        return nested.required("kv_n_heads")
+    if keys.model_type == "falcon" and not keys.get("new_decoder_architecture") and keys.get("multi_query"):
+        return 1
+    return keys.required(
+        "num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num", "num_attention_groups",
+        *_HEADS,
+    )  # fmt: skip
+
+
+_HEADS = ("num_attention_heads", "n_head", "n_heads")
+
+
+def _head_dim(keys: Keys) -> int:
+    explicit = keys.optional("head_dim", "attention_head_dim", "hidden_size_per_head")
+    return explicit or keys.required("hidden_size", "n_embd", "d_model") // keys.required(*_HEADS)
+
+
+def _per_rank(keys: Keys, heads: int, ranks: int) -> int:
+    """Heads are divided; fewer heads than ranks are repeated (`get_num_kv_heads`, vllm/config/model.py)."""
+    query_heads = keys.optional(*_HEADS)
+    uneven = heads % ranks if heads >= ranks else ranks % heads
+    if uneven or (query_heads and query_heads % ranks):
+        raise UsageError(
+            f"--tensor-parallel: {ranks} ranks do not divide {query_heads or heads} attention heads "
+            f"and {heads} KV heads evenly; allowed: a number that divides both, or a multiple of the KV heads"
+        )
+    return max(1, heads // ranks)

@@ -1,0 +1,122 @@
+"""How much memory a cache may take: the device's share for the engine, less the weights."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from kveval.errors import UsageError
+
+GIB = 1 << 30
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT])(i?)B?", re.IGNORECASE)
+_POWER = {"k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def parse_size(text: str, flag: str) -> int:
+    """``80GiB`` (2^30) or ``80GB`` (10^9) to bytes. Raises UsageError: anything else, or nothing at all."""
+    match = _SIZE.fullmatch(text.strip())
+    size = int(float(match[1]) * (1024 if match[3] else 1000) ** _POWER[match[2].lower()]) if match else 0
+    if size <= 0:
+        raise UsageError(f"{flag}: {text!r} is not a size; allowed: such as 80GiB (2^30 bytes) or 80GB (10^9 bytes)")
+    return size
+
+
+def weight_bytes(folder: Path) -> int | None:
+    """Bytes of the weight files an engine loads; None where there are none.
+
+    Of a checkpoint that ships its weights twice, in two formats or once more as ``consolidated*``, one copy counts.
+    """
+    for index in ("model.safetensors.index.json", "pytorch_model.bin.index.json"):
+        sizes = [_size(folder / name) for name in _indexed(folder / index)]
+        if sizes and None not in sizes:
+            return sum(size or 0 for size in sizes)
+    for pattern in ("*.safetensors", "*.bin"):
+        files = list(folder.glob(pattern))
+        files = [file for file in files if not file.name.startswith("consolidated")] or files
+        sizes = [_size(file) for file in files]
+        if sizes:
+            return sum(size or 0 for size in sizes)
+    return None
+
+
+def _indexed(index: Path) -> list[str]:
+    try:
+        names = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []
+    return sorted({name for name in names if isinstance(name, str)})
+
+
+def _size(file: Path) -> int | None:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Memory of one device.
+
+    Attributes:
+        cache_bytes: what is left for the cache. Activations and CUDA graphs take their part of it, which only the
+            engine knows: it logs "Available KV cache memory" after they are measured.
+        memory_bytes, utilization, weight_bytes: what it comes from; None when the cache's memory was given.
+            `weight_bytes` are those of one rank.
+    """
+
+    cache_bytes: int
+    memory_bytes: int | None = None
+    utilization: float | None = None
+    weight_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetFlags:
+    """As given on the command line.
+
+    Attributes:
+        memory: of one device.
+        weights: over all devices; None = the checkpoint's files.
+        utilization: share of the memory the engine may use.
+        cache: of one device, in place of the others.
+    """
+
+    memory: str | None = None
+    weights: str | None = None
+    utilization: float = 0.9
+    cache: str | None = None
+
+
+def make_budget(folder: Path, flags: BudgetFlags, tensor_parallel: int = 1) -> Budget | None:
+    """The budget for the checkpoint in `folder`; None when neither memory nor cache is given.
+
+    The weights are divided evenly among `tensor_parallel` devices.
+
+    Raises:
+        UsageError: a flag that is not allowed, no weights to be found, or nothing left after them.
+    """
+    utilization = flags.utilization
+    if flags.cache is not None:
+        if flags.memory is not None:
+            raise UsageError("--cache: is what --memory leaves after the weights; allowed: one of the two")
+        return Budget(parse_size(flags.cache, "--cache"))
+    if flags.memory is None:
+        return None
+    if not 0 < utilization <= 1:
+        raise UsageError(f"--utilization: {utilization} is not a share of the memory; allowed: above 0, up to 1")
+    total = weight_bytes(folder) if flags.weights is None else parse_size(flags.weights, "--weights")
+    if not total:
+        raise UsageError(f"--weights: {folder} has no weight files; allowed: their size, such as --weights 16GiB")
+    memory_bytes, per_rank = parse_size(flags.memory, "--memory"), total // tensor_parallel
+    left = int(memory_bytes * utilization) - per_rank
+    if left <= 0:
+        ranks = f" on each of {tensor_parallel} devices" if tensor_parallel > 1 else ""
+        raise UsageError(
+            f"--memory: {memory_bytes / GIB:.2f} GiB x {utilization} = {memory_bytes * utilization / GIB:.2f} GiB, but "
+            f"the weights take {per_rank / GIB:.2f} GiB{ranks}; allowed: more than {per_rank / utilization / GIB:.2f} "
+            "GiB, or more ranks by --tensor-parallel"
+        )
+    return Budget(left, memory_bytes, utilization, per_rank)

@@ -1,0 +1,133 @@
+"""A model's config.json, read key by key, with the defaults its class fills in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kveval.errors import ConfigError
+
+_NESTED = ("text_config", "llm_config", "language_config")
+
+# What transformers' configuration classes fill in where a published config.json leaves the key out
+# (transformers/models/*/configuration_*.py, 5.19).
+_GEMMA_HEADS = {"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256}
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "cohere2": {"sliding_window": 4096, "sliding_window_pattern": 4},
+    "exaone4": {"sliding_window_pattern": 4},
+    "falcon": {"multi_query": True},
+    "gemma": {"num_key_value_heads": 16, "head_dim": 256},
+    "gemma2": {**_GEMMA_HEADS, "sliding_window": 4096, "sliding_window_pattern": 2},
+    "gemma3_text": {**_GEMMA_HEADS, "sliding_window": 4096, "sliding_window_pattern": 6},
+    "gemma3n_text": {
+        **_GEMMA_HEADS, "num_key_value_heads": 2, "sliding_window": 512, "sliding_window_pattern": 5,
+        "num_kv_shared_layers": 15,
+    },
+    "gemma4_text": {**_GEMMA_HEADS, "sliding_window": 512, "global_head_dim": 512},
+    "gpt_oss": {"num_key_value_heads": 8, "head_dim": 64, "sliding_window": 128, "sliding_window_pattern": 2},
+    "jamba": {"num_key_value_heads": 8, "attn_layer_period": 8, "attn_layer_offset": 4},
+    "llama4_text": {
+        "num_key_value_heads": 8, "head_dim": 128, "attention_chunk_size": 8192, "no_rope_layer_interval": 4,
+    },
+    "mistral": {"num_key_value_heads": 8, "sliding_window": 4096},
+    "olmo3": {"sliding_window": 4096, "sliding_window_pattern": 4},
+    "qwen2": {"use_sliding_window": False},
+    "qwen2_moe": {"use_sliding_window": False},
+    "qwen3": {"use_sliding_window": False},
+    "qwen3_moe": {"use_sliding_window": False},
+    "qwen3_next": {"num_key_value_heads": 2, "head_dim": 256, "full_attention_interval": 4},
+}  # fmt: skip
+
+_DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Looks keys up in the language model's part of a config.
+
+    Attributes:
+        source: what errors call the file.
+        text: the part that describes the language model.
+        root: the whole config.
+    """
+
+    source: str
+    text: Mapping[str, Any]
+    root: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any], source: str) -> Keys:
+        """`config` is a parsed config.json; a multimodal model's language part is nested in it."""
+        nested = next((config[key] for key in _NESTED if isinstance(config.get(key), dict)), config)
+        model_type = str(nested.get("model_type") or config.get("model_type") or "")
+        return cls(source, {**_DEFAULTS.get(model_type, {}), **nested, "model_type": model_type}, config)
+
+    @property
+    def model_type(self) -> str:
+        return str(self.text["model_type"])
+
+    def get(self, *names: str) -> Any:
+        """The first of `names` that is set; None when none is. JSON's null counts as not set."""
+        return next((self.text[name] for name in names if self.text.get(name) is not None), None)
+
+    def optional(self, *names: str) -> int | None:
+        """A positive integer, or None where no key is set. Raises ConfigError: set to something else."""
+        name = next((name for name in names if self.text.get(name) is not None), None)
+        if name is None:
+            return None
+        value = self.text[name]
+        if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+            raise self.error(name, f"{value!r} is not allowed; allowed: a positive integer")
+        return value
+
+    def required(self, *names: str) -> int:
+        """A positive integer. Raises ConfigError: none of `names` is set, or to something else."""
+        value = self.optional(*names)
+        if value is None:
+            others = f" (or {', '.join(names[1:])})" if len(names) > 1 else ""
+            raise self.error(names[0] + others, "required to size the cache, not given; allowed: a positive integer")
+        return value
+
+    def count(self, name: str) -> int:
+        """An integer from 0; 0 where it is not set. Raises ConfigError: set to something else."""
+        value = self.text.get(name)
+        if value in (None, 0) and not isinstance(value, bool):
+            return 0
+        return self.required(name)
+
+    def indices(self, name: str) -> list[int] | None:
+        """A list of integers, or None. Raises ConfigError: set to something else."""
+        value = self.text.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, list) or not all(isinstance(one, int) for one in value):
+            raise self.error(name, f"{value!r} is not allowed; allowed: a list of integers")
+        return value
+
+    def inner(self, name: str) -> Keys | None:
+        """The keys of a mapping nested in this one, or None where there is none."""
+        value = self.text.get(name)
+        return (
+            Keys(f"{self.source}: {name}", {"model_type": "", **value}, self.root) if isinstance(value, dict) else None
+        )
+
+    def names(self, name: str) -> list[str] | None:
+        """A list of strings, one per layer, or None. Raises ConfigError: set to something else."""
+        value = self.text.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise self.error(name, f"{value!r} is not allowed; allowed: a list with one name per layer")
+        return value
+
+    def dtype_bytes(self, *names: str) -> int:
+        """Bytes per value of the first of `names` that is set, else of the model's own dtype, else of bfloat16."""
+        for name in (*names, "dtype", "torch_dtype"):
+            value = self.text.get(name) or self.root.get(name)
+            if str(value).removeprefix("torch.") in _DTYPE_BYTES:
+                return _DTYPE_BYTES[str(value).removeprefix("torch.")]
+        return _DTYPE_BYTES["bfloat16"]
+
+    def error(self, key: str, message: str) -> ConfigError:
+        return ConfigError(f"{self.source}: {key}: {message}")

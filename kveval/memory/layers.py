@@ -1,0 +1,141 @@
+"""Which of a model's layers keep every token, a window of them, or a state of fixed size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kveval.memory.keys import Keys
+
+Span = Literal["full", "sliding", "chunked"]
+Kind = Literal["full", "sliding", "chunked", "state", "both", "none"]
+
+_KIND_OF_NAME: dict[str, Kind] = {
+    "full_attention": "full", "attention": "full", "*": "full",
+    "sliding_attention": "sliding",
+    "chunked_attention": "chunked",
+    "linear_attention": "state", "mamba": "state", "mamba2": "state", "conv": "state", "M": "state",
+    "hybrid": "both",
+    "moe": "none", "mlp": "none", "E": "none", "-": "none",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionLayer:
+    """K and V of one layer, on one tensor-parallel rank.
+
+    Attributes:
+        span: full keeps every token; sliding the last `span_tokens`; chunked the current chunk of `span_tokens`.
+        kv_heads: heads this rank stores.
+        head_dim: values of K per head and token; of a latent layer, the one vector stored for all heads.
+        head_dim_v: values of V per head and token; 0 for a latent layer.
+        opaque_bytes: per token, where a layer's size is the same in every format.
+    """
+
+    span: Span
+    kv_heads: int
+    head_dim: int
+    head_dim_v: int
+    span_tokens: int | None = None
+    opaque_bytes: int | None = None
+
+    @property
+    def is_latent(self) -> bool:
+        return self.head_dim_v == 0 and self.opaque_bytes is None
+
+
+@dataclass(frozen=True, slots=True)
+class StateLayer:
+    """A recurrent or convolutional state, on one tensor-parallel rank.
+
+    Attributes:
+        state_bytes: per sequence, whatever its length.
+    """
+
+    state_bytes: int
+
+
+Layer = AttentionLayer | StateLayer
+
+
+def layer_kinds(keys: Keys) -> list[Kind]:
+    """One kind per decoder layer, in order; layers without a cache are "none" or, at the end, left out.
+
+    The rules are those of transformers' configuration classes, which vLLM reads its per-layer windows from
+    (``layer_types`` in transformers/models/*/configuration_*.py, vllm/engine/arg_utils.py).
+
+    Raises:
+        ConfigError: a layer type this module does not know, or a list of another length than the layers.
+    """
+    kinds = _named(keys) or _patterned(keys)
+    # The last layers of Gemma 3n and 4 read an earlier layer's K and V.
+    return kinds[: len(kinds) - keys.count("num_kv_shared_layers")]
+
+
+def _named(keys: Keys) -> list[Kind] | None:
+    """From a list of names, or Nemotron-H's string of letters."""
+    for key in ("layer_types", "layers_block_type"):
+        names = keys.names(key)
+        if names:
+            layers = keys.required("num_hidden_layers", "n_layer", "n_layers")
+            if len(names) != layers:
+                raise keys.error(key, f"{len(names)} layers, but num_hidden_layers is {layers}")
+            return [_kind(keys, key, name) for name in names]
+    pattern = keys.get("hybrid_override_pattern")
+    return [_kind(keys, "hybrid_override_pattern", letter) for letter in str(pattern)] if pattern else None
+
+
+def _kind(keys: Keys, key: str, name: str) -> Kind:
+    if name not in _KIND_OF_NAME:
+        raise keys.error(key, f"{name!r} is not a layer type this knows; allowed: {', '.join(_KIND_OF_NAME)}")
+    return _KIND_OF_NAME[name]
+
+
+def _patterned(keys: Keys) -> list[Kind]:
+    """From periods and indices."""
+    layers = range(keys.required("num_hidden_layers", "n_layer", "n_layers", "num_layers"))
+
+    if keys.model_type == "falcon_h1":
+        return ["both" for _ in layers]
+    if keys.model_type == "jamba":
+        period, offset = keys.required("attn_layer_period"), keys.count("attn_layer_offset")
+        return ["full" if i % period == offset else "state" for i in layers]
+    linear = keys.inner("linear_attn_config")
+    counted_from_one = linear.indices("full_attn_layers") if linear else None
+    for full in (
+        keys.indices("attn_layer_indices"),
+        keys.indices("full_attn_idxs"),
+        counted_from_one and [i - 1 for i in counted_from_one],
+    ):
+        if full is not None:
+            return ["full" if i in full else "state" for i in layers]
+    interval = keys.optional("full_attention_interval")
+    if interval:
+        return ["state" if (i + 1) % interval else "full" for i in layers]
+    if keys.model_type == "llama4_text":
+        return _llama4(keys, layers)
+    return _windowed(keys, layers)
+
+
+def _llama4(keys: Keys, layers: range) -> list[Kind]:
+    rope = keys.indices("no_rope_layers") or [(i + 1) % keys.required("no_rope_layer_interval") for i in layers]
+    if len(rope) != len(layers):
+        raise keys.error("no_rope_layers", f"{len(rope)} layers, but num_hidden_layers is {len(layers)}")
+    if keys.get("attention_chunk_size") is None:
+        return ["full" for _ in layers]
+    return ["chunked" if rotated else "full" for rotated in rope]
+
+
+def _windowed(keys: Keys, layers: range) -> list[Kind]:
+    if not keys.count("sliding_window") or keys.get("use_sliding_window") is False:
+        return ["full" for _ in layers]
+    letters = keys.get("sliding_window_pattern")
+    if isinstance(letters, str) and letters:
+        return ["full" if letters[i % len(letters)] == "G" else "sliding" for i in layers]
+    pattern = keys.optional("sliding_window_pattern", "_sliding_window_pattern")
+    if pattern:
+        return ["sliding" if (i + 1) % pattern else "full" for i in layers]
+    if keys.get("use_sliding_window"):
+        first = keys.count("max_window_layers")
+        return ["sliding" if i >= first else "full" for i in layers]
+    return ["sliding" for _ in layers]

@@ -1,0 +1,164 @@
+"""Caches of published models, each figure worked out by hand from the keys in tests/data/configs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kveval.errors import UsageError
+from kveval.memory.architecture import Architecture, read_architecture
+from kveval.memory.estimate import estimate
+from kveval.memory.formats import parse_format
+from kveval.memory.pool import make_pool
+
+CONFIGS = Path(__file__).parents[1] / "data" / "configs"
+KIB = 1024
+
+
+def config(name: str) -> dict[str, Any]:
+    return json.loads((CONFIGS / f"{name}.json").read_text())
+
+
+def architecture(name: str, ranks: int = 1) -> Architecture:
+    return read_architecture(config(name), name, ranks)
+
+
+def row(name: str, cache_format: str, length: int = 4096) -> dict[str, Any]:
+    return estimate(config(name), name, window=None, formats=[cache_format], lengths=[length])["formats"][0]
+
+
+@pytest.mark.parametrize(
+    ("name", "cache_format", "per_token", "per_token_in_window"),
+    [
+        # layers x KV heads x (K + V) x head size x bytes per value
+        ("llama-3.1-8b", "bf16", 32 * 8 * 2 * 128 * 2, 0),  # 128 KiB
+        ("llama-3.1-8b", "fp8", 32 * 8 * 2 * 128 * 1, 0),
+        # one float32 scale behind each K and each V
+        ("llama-3.1-8b", "int8", 32 * 8 * 2 * (128 + 4), 0),
+        ("llama-3.1-8b", "fp8_per_token_head", 32 * 8 * 2 * (128 + 4), 0),
+        ("llama-3.1-8b", "int4_per_token_head", 32 * 8 * 2 * (64 + 4), 0),
+        # half a byte per value, one byte of scale per 16 values
+        ("llama-3.1-8b", "nvfp4", 32 * 8 * 2 * (64 + 8), 0),
+        ("llama-3.3-70b", "bf16", 80 * 8 * 2 * 128 * 2, 0),  # 320 KiB
+        ("llama-3.3-70b", "fp8", 80 * 8 * 2 * 128, 0),
+        ("qwen3-30b-a3b", "bf16", 48 * 4 * 2 * 128 * 2, 0),  # 96 KiB
+        ("qwen3-30b-a3b", "int8", 48 * 4 * 2 * (128 + 4), 0),
+        # use_sliding_window is false; head size 3584 / 28 = 128
+        ("qwen2.5-7b", "bf16", 28 * 4 * 2 * 128 * 2, 0),  # 56 KiB
+        # every layer slides: nothing is kept beyond the window
+        ("mistral-7b-v0.1", "bf16", 0, 32 * 8 * 2 * 128 * 2),
+        ("phi-3-mini-4k", "bf16", 0, 32 * 32 * 2 * 96 * 2),  # multi-head; head size 3072 / 32 = 96
+        # one layer in six is full: 62 = 10 x 6 + 2, so 10 full and 52 sliding
+        ("gemma-3-27b", "bf16", 10 * 16 * 2 * 128 * 2, 52 * 16 * 2 * 128 * 2),
+        ("gemma-3-27b", "fp8", 10 * 16 * 2 * 128, 52 * 16 * 2 * 128),
+        # its config leaves out 4 KV heads of 256, its class's defaults; 34 = 5 x 6 + 4
+        ("gemma-3-4b", "bf16", 5 * 4 * 2 * 256 * 2, 29 * 4 * 2 * 256 * 2),
+        # every other layer slides
+        ("gpt-oss-20b", "bf16", 12 * 8 * 2 * 64 * 2, 12 * 8 * 2 * 64 * 2),
+        ("gpt-oss-20b", "int8", 12 * 8 * 2 * (64 + 4), 12 * 8 * 2 * (64 + 4)),
+        # MLA: one vector of 512 + 64 values per token, no V
+        ("deepseek-v3", "bf16", 61 * (512 + 64) * 2, 0),  # 70,272
+        ("deepseek-v3", "fp8", 61 * (512 + 64), 0),
+        ("deepseek-v3", "int8", 61 * (512 + 64 + 8), 0),
+        # 512 FP8 values, 4 float32 scales, 64 bfloat16 values
+        ("deepseek-v3", "fp8_ds_mla", 61 * (512 + 4 * 4 + 64 * 2), 0),
+        # multi-query: num_kv_heads says 71 and does not count; head size 4544 / 71 = 64
+        ("falcon-7b", "bf16", 32 * 1 * 2 * 64 * 2, 0),  # 8 KiB
+        # multi-head by other names; head size 768 / 12 = 64
+        ("gpt2", "fp16", 12 * 12 * 2 * 64 * 2, 0),
+        # 12 of 48 layers have attention
+        ("qwen3-next-80b-a3b", "bf16", 12 * 2 * 2 * 256 * 2, 0),  # 24 KiB
+        # 4 of 32
+        ("jamba-v0.1", "bf16", 4 * 8 * 2 * 128 * 2, 0),
+        # every fourth layer is full, the others attend within chunks of 8192
+        ("llama-4-scout", "bf16", 12 * 8 * 2 * 128 * 2, 36 * 8 * 2 * 128 * 2),
+    ],
+)
+def test_bytes_per_token(name: str, cache_format: str, per_token: int, per_token_in_window: int) -> None:
+    found = row(name, cache_format)
+    assert found["bytes_per_token"] == per_token
+    assert found["bytes_per_token_in_span"] == per_token_in_window
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "sequence_bytes"),
+    [
+        # 4096 tokens are 256 blocks of 16
+        ("llama-3.1-8b", 4096, 256 * 16 * 128 * KIB),  # 512 MiB
+        ("llama-3.1-8b", 131072, 8192 * 16 * 128 * KIB),  # 16 GiB
+        ("llama-3.1-8b", 4097, 257 * 16 * 128 * KIB),
+        ("deepseek-v3", 131072, 8192 * 16 * 70272),
+        # a window of 4096 touches at most 257 blocks, whatever the length
+        ("mistral-7b-v0.1", 4096, 256 * 16 * 128 * KIB),
+        ("mistral-7b-v0.1", 32768, 257 * 16 * 128 * KIB),
+        # 7 groups of 10 layers, 1 of them full: 256 + 6 x (64 + 1) blocks; 52 sliding layers fill 6 groups of at most 9
+        ("gemma-3-27b", 4096, (256 + 6 * 65) * 16 * 10 * 16 * 2 * 128 * 2),
+        # 2 groups of 12: 8192 + (8 + 1) blocks
+        ("gpt-oss-20b", 131072, (8192 + 9) * 16 * 12 * 8 * 2 * 64 * 2),
+        # 4 groups of 12, 3 of them linear with 2 blocks each: ceil(32768 / 544) = 61
+        ("qwen3-next-80b-a3b", 32768, (61 + 3 * 2) * 544 * 12 * 2 * 2 * 256 * 2),
+        # 4 groups of 12, 3 of them chunked: a chunk of 8192 is 513 blocks with the token being computed
+        ("llama-4-scout", 131072, (8192 + 3 * 513) * 16 * 12 * 8 * 2 * 128 * 2),
+    ],
+)
+def test_bytes_per_sequence(name: str, length: int, sequence_bytes: int) -> None:
+    assert row(name, "bf16", length)["lengths"][0]["sequence_bytes"] == sequence_bytes
+
+
+@pytest.mark.parametrize(
+    ("name", "cache_format", "state_bytes", "block_tokens"),
+    [
+        # convolution (2 x 16 x 128 + 32 x 128) x 3 values and 32 x 128 x 128 more, 2 bytes each: 1,097,728.
+        # A token takes 2048 bytes, 16 of them 32,768: 34 x 16 tokens hold a state.
+        ("qwen3-next-80b-a3b", "bf16", (8192 * 3 + 32 * 128 * 128) * 2, 544),
+        ("qwen3-next-80b-a3b", "fp8", (8192 * 3 + 32 * 128 * 128) * 2, 1072),  # 67 x 16
+        # (2 x 16 x 128 + 48 x 128) x 3 x 2 + 48 x 128 x 128 x 4 = 3,207,168; 784 tokens is also what
+        # https://docs.lmcache.ai/recipes/qwen3_5.html quotes from vLLM's log for Qwen3.6-27B.
+        ("qwen3.6-27b", "bf16", 10240 * 3 * 2 + 48 * 128 * 128 * 4, 784),
+        # Mamba 1: 8192 x 3 and 8192 x 16 values fit into 16 tokens of 4096 bytes five times over: 5 x 16
+        ("jamba-v0.1", "bf16", 8192 * (3 + 16) * 2, 80),
+    ],
+)
+def test_states_and_the_blocks_that_hold_them(
+    name: str, cache_format: str, state_bytes: int, block_tokens: int
+) -> None:
+    found = row(name, cache_format)
+    layers = architecture(name).counts()["state"]
+    assert found["state_bytes_per_sequence"] == layers * state_bytes
+    assert found["block_tokens"] == block_tokens
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "per_token"),
+    [
+        ("llama-3.3-70b", 4, 80 * 2 * 2 * 128 * 2),  # 2 of 8 KV heads
+        ("llama-3.3-70b", 16, 80 * 1 * 2 * 128 * 2),  # each KV head twice
+        ("deepseek-v3", 8, 61 * 576 * 2),  # the latent vector is on every rank
+    ],
+)
+def test_ranks_share_the_heads(name: str, ranks: int, per_token: int) -> None:
+    stored = parse_format("bf16")
+    assert sum(stored.token_bytes(layer) for layer in architecture(name, ranks).attention) == per_token
+
+
+def test_ranks_share_a_state() -> None:
+    pool = make_pool(architecture("qwen3-next-80b-a3b", 2), parse_format("bf16"), 16)
+    # Half the state and half the bytes of a token: the block stays what it was.
+    assert pool.block_tokens == 544
+
+
+@pytest.mark.parametrize("ranks", [3, 5, 12])
+def test_ranks_that_do_not_divide_the_heads(ranks: int) -> None:
+    with pytest.raises(UsageError, match=rf"--tensor-parallel: {ranks} ranks do not divide .*; allowed"):
+        architecture("llama-3.1-8b", ranks)
+
+
+def test_every_layer_is_counted() -> None:
+    assert architecture("gemma-3-27b").counts() == {"sliding": 52, "full": 10}
+    assert architecture("llama-4-scout").counts() == {"chunked": 36, "full": 12}
+    assert architecture("jamba-v0.1").counts() == {"state": 28, "full": 4}
+    assert architecture("deepseek-v3").counts() == {"latent": 61}
+    assert architecture("gemma-3-270m").counts() == {"sliding": 15, "full": 3}
