@@ -21,9 +21,9 @@ def missing(what: str) -> None:
     pytest.skip(what)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """Debian's Chromium, driven by playwright."""
+    """Debian's Chromium, driven by playwright, whose event loop must not outlive the module."""
     path = os.environ.get("KVEVAL_CHROMIUM") or shutil.which("chromium")
     if path is None:
         missing("there is no chromium on this machine")
