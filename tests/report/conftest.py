@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import importlib.resources
+import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,14 +39,8 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The source of axe-core, from npm."""
-    if shutil.which("npm") is None:
-        pytest.skip("there is no npm to fetch axe-core with")
-    folder = tmp_path_factory.mktemp("axe")
-    command = ["npm", "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--ignore-scripts", "axe-core@4"]
-    fetched = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    source = folder / "node_modules" / "axe-core" / "axe.min.js"
-    if not source.is_file():
-        pytest.skip(f"axe-core cannot be fetched: {fetched.stderr.strip()[-200:]}")
-    return source.read_text(encoding="utf-8")
+def axe() -> str:
+    """The source of axe-core, as axe-playwright-python ships it."""
+    if importlib.util.find_spec("axe_playwright_python") is None:
+        missing("the package axe-playwright-python is not installed")
+    return importlib.resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
