@@ -215,8 +215,12 @@ def show_task(name: str, context_length: int, *, model: Path | None, haystack: s
     prompt_format = PromptFormat.load(read_model(model, "--model").path) if model else PromptFormat.stand_in()
     cell = Cell(task.name, context_length, 10, 10, seed, haystack)  # type: ignore[arg-type]
     sample = build_samples(task, cell, prompt_format)[0]
+    form = "text"
+    if getattr(task.builder, "chat_form", None):
+        form += " (a sweep takes the chat endpoint where template and engine allow; --dry-run says which)"
     return {
         "prompt": prompt_format.decode(sample.prompt.token_ids()),
+        "form": form,
         "task": task.name,
         "answer": list(sample.doc["answers"]),
         "depth_percent": sample.depth_percent,

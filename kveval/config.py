@@ -22,7 +22,7 @@ from kveval.errors import ConfigError, nearest
 from kveval.quant.formats import parse_format
 from kveval.quant.granularity import Granularity
 from kveval.resources import presets
-from kveval.task_config import NAME, TaskConfig, expand_task, parse_length, task_beside
+from kveval.task_config import MOST_SAMPLES, NAME, TaskConfig, expand_task, parse_length, task_beside
 
 # `--kv-cache-dtype` of vLLM 0.32 (vllm/config/cache.py).
 CACHE_DTYPES = (
@@ -214,7 +214,7 @@ class SweepConfig(_Model):
     baseline: str = "bf16"
     context_lengths: list[Annotated[int, BeforeValidator(parse_length)]] = []
     tasks: list[Annotated[TaskConfig, BeforeValidator(expand_task)]] = Field(min_length=1)
-    samples: Annotated[int, Field(gt=0)] = 20
+    samples: Annotated[int, Field(gt=0, le=MOST_SAMPLES)] = 20
     questions_per_haystack: Annotated[int, Field(gt=0)] = 10
     haystack: Literal["essays", "wikipedia", "generated"] = "essays"
     prompt_style: Literal["auto", "chat", "completion"] = "auto"

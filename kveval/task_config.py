@@ -17,6 +17,10 @@ _MULTIPLES = {"": 1, "k": 1024, "m": 1024 * 1024}
 LM_EVAL = "lm_eval:"
 """Before the name of one of lm-eval's own tasks, or the path of its YAML file."""
 
+LONGEST_CONTEXT_TOKENS = 16 * 1024 * 1024
+MOST_SAMPLES = 100_000
+"""Of one cell. More is a slip of the keyboard, which would fill the memory with prompts before anything is said."""
+
 _GENERATED_ONLY = ("questions_per_haystack", "haystack", "context_lengths")
 
 
@@ -30,6 +34,8 @@ def parse_length(value: Any) -> int:
     tokens = int(match[1]) * _MULTIPLES[match[2].lower()] if match else 0
     if tokens <= 0:
         raise ValueError(f"{value!r} is not a context length; allowed: tokens such as 4096, 4k (= 4096) or 1m")
+    if tokens > LONGEST_CONTEXT_TOKENS:
+        raise ValueError(f"{value!r} is longer than any model reads; allowed: up to 16m")
     return tokens
 
 
@@ -46,7 +52,7 @@ class TaskConfig(BaseModel):
 
     name: str
     file: Path | None = None
-    samples: Annotated[int, Field(gt=0)] | None = None
+    samples: Annotated[int, Field(gt=0, le=MOST_SAMPLES)] | None = None
     questions_per_haystack: Annotated[int, Field(gt=0)] | None = None
     haystack: Literal["essays", "wikipedia", "generated"] | None = None
     context_lengths: list[Annotated[int, BeforeValidator(parse_length)]] | None = None

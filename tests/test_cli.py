@@ -380,6 +380,9 @@ def test_a_prompt_is_shown_with_its_answer(run: Kveval) -> None:
     assert code == 0
     assert out.startswith(shown["prompt"])
     assert f"sample_id: {shown['sample_id']}" in out
+    assert shown["form"] == "text"
+    _, out, _ = run("tasks", "show", "fact_update", "--length", "1k", "--haystack", "generated", "--json")
+    assert "a sweep takes the chat endpoint where template and engine allow" in json.loads(out)["form"]
 
 
 @pytest.mark.parametrize(

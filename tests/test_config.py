@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,6 +37,21 @@ def test_lengths(text: Any, tokens: int) -> None:
 def test_what_is_no_length(text: Any) -> None:
     with pytest.raises(ValueError, match="is not a context length; allowed: tokens such as 4096, 4k"):
         parse_length(text)
+
+
+@pytest.mark.parametrize("text", ["17m", "1000m", "99999999999"])
+def test_a_length_no_model_reads(text: str) -> None:
+    with pytest.raises(ValueError, match="is longer than any model reads; allowed: up to 16m"):
+        parse_length(text)
+
+
+@pytest.mark.parametrize("where", ["sweep", "task"])
+def test_more_samples_than_fit_into_memory(tmp_path: Path, where: str) -> None:
+    samples = {"samples": 100_001}
+    task = {"name": "niah_single"} | (samples if where == "task" else {})
+    data = {"model": "/m", "variants": ["bf16"], "context_lengths": ["4k"], "tasks": [task]}
+    with pytest.raises(ConfigError, match=r"samples: 100001 is not allowed; .*less than or equal to 100000"):
+        load_config(write(tmp_path / "c.yaml", yaml.safe_dump(data | (samples if where == "sweep" else {}))))
 
 
 @given(st.text(max_size=6))

@@ -24,7 +24,7 @@ from kveval.tasks.filler import Source
 from kveval.tasks.haystack import Haystack, Question, numbers_and_phases
 from kveval.tasks.placement import SLACK_TOKENS
 from kveval.tasks.seeding import seeded
-from kveval.tasks.task import Cell, Chat, Prompt, Sample, Task
+from kveval.tasks.task import Cell, Chat, Prompt, Sample, Task, shared_prefix
 
 _LEAST_WORDS = 8
 _PROSE_PIECES = 40
@@ -101,7 +101,7 @@ class _ChatHaystack:
             made.append((question, words, chat, ids))
         shared = made[0][3]
         for _, _, _, ids in made:
-            shared = _common_prefix(shared, ids)
+            shared = shared_prefix(shared, ids)
         return [self._sample(question, words, chat, shared, ids) for question, words, chat, ids in made]
 
     def _pieces(self, words: int) -> list[str]:
@@ -228,13 +228,6 @@ class _ChatHaystack:
         before += sum(map(self._counts, self._filler[: self._places[k]]))
         total = sum(map(self._counts, self._filler)) + sum(self._planted_tokens) + self._elastic_tokens(words)
         return round(100 * before / max(total - self._planted_tokens[k], 1), 3)
-
-
-def _common_prefix(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """What both begin with; never all of a prompt, whose last token has to be computed."""
-    size = min(len(first), len(second) - 1)
-    differs = np.flatnonzero(first[:size] != second[:size])
-    return first[: differs[0] if len(differs) else size]
 
 
 @lru_cache(maxsize=8)

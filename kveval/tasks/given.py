@@ -13,7 +13,7 @@ import numpy as np
 from kveval.errors import PlanError
 from kveval.tasks.chat import ChatTemplate, Messages
 from kveval.tasks.prompt import PromptFormat, PromptStyle
-from kveval.tasks.task import Chat, Prompt, Sample, Task
+from kveval.tasks.task import Chat, Prompt, Sample, Task, shared_prefix
 
 SHORTEST_BIN_TOKENS = 1024
 _SHOWN_CHARACTERS = 300
@@ -80,10 +80,10 @@ def given_samples(given: GivenTask, prompt_format: PromptFormat, chat: ChatTempl
     token_ids = [_token_ids(prompt, prompt_format, chat) for prompt in prompts]
     shared: dict[str | None, np.ndarray] = {}
     for prompt, ids in zip(prompts, token_ids, strict=True):
-        shared[prompt.cluster] = _common_prefix(shared.get(prompt.cluster, ids), ids)
+        shared[prompt.cluster] = shared_prefix(shared.get(prompt.cluster, ids), ids)
     samples: dict[str, Sample] = {}
     for prompt, ids in zip(prompts, token_ids, strict=True):
-        begins = _common_prefix(ids, ids) if prompt.cluster is None else shared[prompt.cluster]
+        begins = shared_prefix(ids, ids) if prompt.cluster is None else shared[prompt.cluster]
         sample = _sample(given.task, prompt, Prompt(begins, ids[len(begins) :]), chat)
         if sample.sample_id in samples:
             earlier = samples[sample.sample_id].doc["source"]
@@ -121,13 +121,6 @@ def _token_ids(prompt: GivenPrompt, prompt_format: PromptFormat, chat: ChatTempl
         return chat.token_ids(prompt.content, prompt.tools)
     except PlanError as error:
         raise PlanError(f"{prompt.where}: {error}") from error
-
-
-def _common_prefix(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """What both begin with; never all of a prompt, whose last token has to be computed."""
-    size = min(len(first), len(second) - 1)
-    differs = np.flatnonzero(first[:size] != second[:size])
-    return first[: differs[0] if len(differs) else size]
 
 
 def _sample(task: Task, given: GivenPrompt, prompt: Prompt, chat: ChatTemplate) -> Sample:

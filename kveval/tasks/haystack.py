@@ -47,7 +47,7 @@ class Question:
 
     Attributes:
         fields: what the task's ``doc_to_text`` and ``gen_prefix`` name, without ``context``. JSON-able.
-        answers: the references, all of which a complete answer holds.
+        answers: the references; whether a complete answer holds all of them or any is the task's scorer's to say.
         needles: indexes of the needles that hold the answers.
         distractors: planted values that answer other questions.
         absent: the haystack does not hold the answer, and saying so is right.

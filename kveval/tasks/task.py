@@ -31,6 +31,13 @@ class Cell:
     haystack_style: HaystackStyle
 
 
+def shared_prefix(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """What two prompts' token ids begin with; never all of the second, whose last token has to be computed."""
+    size = min(len(first), len(second) - 1)
+    differs = np.flatnonzero(first[:size] != second[:size])
+    return first[: differs[0] if len(differs) else size]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Prompt:
     """Token ids of one prompt, the part it shares with its haystack's other samples held once.
