@@ -13,7 +13,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from benchmarks import judge, overhead, prompts, report, sharing, startup
+from benchmarks import floors, judge, overhead, prompts, report, sharing, startup, tasks
 from benchmarks.server import Server, serve
 from kveval.measure import provenance
 
@@ -22,8 +22,10 @@ Figures = dict[str, Any]
 ALONE: dict[str, Callable[[], Figures]] = {
     "startup": startup.measure,
     "prompts": prompts.measure,
+    "tasks": tasks.measure,
     "judge": judge.measure,
     "report": report.measure,
+    "floors": floors.measure,
 }
 WITH_ENGINE: dict[str, Callable[[Server], Awaitable[Figures]]] = {
     "overhead": overhead.measure,

@@ -61,7 +61,7 @@ def _bodies(plan: Plan, server: Server) -> Iterator[list[bytes]]:
     """Every request of the sweep as it is sent, one list per haystack."""
     client = Client(server.engine.base_url, server.engine.model_name, plan.config.requests, lambda: None)
     for group in group_by_haystack(plan.samples):
-        yield [json.dumps(client.body(request_of(sample))).encode() for sample in group.samples]
+        yield [json.dumps(client.body(request_of(sample))[0]).encode() for sample in group.samples]
 
 
 async def _bare(server: Server, haystacks: list[list[bytes]], max_in_flight: int) -> Round:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 
 from kveval.config import SweepConfig
 from kveval.engines.facts import Facts
@@ -72,6 +73,9 @@ class _Attached:
 
     def exit_message(self) -> str | None:
         return self._server.engine.exit_message()
+
+    def processes(self) -> list[psutil.Process]:
+        return self._server.engine.processes()
 
     async def facts(self) -> Facts:
         facts = await self._server.engine.facts()
