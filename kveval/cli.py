@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 from typer.exceptions import TyperException
 
 import kveval
+from kveval.cli_judge import judge_app
+from kveval.cli_load import load_app
+from kveval.console import STDERR, STDOUT, print_json
 from kveval.errors import EngineError, KvevalError, UsageError
 
 app = typer.Typer(
@@ -35,8 +36,8 @@ data_app = typer.Typer(
 )
 app.add_typer(data_app, name="data")
 
-_stdout = Console()
-_stderr = Console(stderr=True)
+app.add_typer(judge_app)
+app.add_typer(load_app)
 
 
 def main() -> None:
@@ -48,21 +49,21 @@ def main() -> None:
     except TyperException as error:
         message = error.format_message().rstrip(".")
         if message:
-            _stderr.print(f"error: {message}; see --help", markup=False, highlight=False, soft_wrap=True)
+            STDERR.print(f"error: {message}; see --help", markup=False, highlight=False, soft_wrap=True)
         raise SystemExit(error.exit_code) from None
     raise SystemExit(code if isinstance(code, int) else 0)
 
 
 def _fail(error: KvevalError) -> NoReturn:
     if isinstance(error, EngineError) and error.log_tail:
-        _stderr.print(error.log_tail, style="dim", markup=False, highlight=False)
-    _stderr.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
+        STDERR.print(error.log_tail, style="dim", markup=False, highlight=False)
+    STDERR.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
     raise SystemExit(error.exit_code)
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        _stdout.print(kveval.__version__)
+        STDOUT.print(kveval.__version__)
         raise typer.Exit
 
 
@@ -125,14 +126,14 @@ def sweep(
         raise UsageError("--retry-errors: works on a run that exists; allowed: together with --resume")
     if dry_run:
         plan = commands.plan_sweep(config, given)
-        _print_json(plan) if as_json else _stdout.print(commands.plan_table(plan))
+        print_json(plan) if as_json else STDOUT.print(commands.plan_table(plan))
         return
-    result = commands.run_sweep(config, given, resume=resume, retry_errors=retry_errors, console=_stderr)
+    result = commands.run_sweep(config, given, resume=resume, retry_errors=retry_errors, console=STDERR)
     if as_json:
-        _print_json(result.summary)
+        print_json(result.summary)
     else:
-        _stdout.print(result.table)
-        _stdout.print(f"report: {result.report}", markup=False, highlight=False, soft_wrap=True)
+        STDOUT.print(result.table)
+        STDOUT.print(f"report: {result.report}", markup=False, highlight=False, soft_wrap=True)
     if result.problem is not None:
         raise result.problem
 
@@ -144,10 +145,6 @@ def _lengths(text: str | None) -> list[int] | None:
         return [parse_length(part) for part in _names(text) or []] if text is not None else None
     except ValueError as error:
         raise UsageError(f"--lengths: {error}") from error
-
-
-def _print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
 @app.command(
@@ -170,10 +167,10 @@ def report(
     written = build_reports(runs, out)
     if as_json:
         documents = [summary(run) for run in runs]
-        _print_json(documents[0] if len(documents) == 1 else documents)
+        print_json(documents[0] if len(documents) == 1 else documents)
         return
     for name, path in written:
-        _stdout.print(f"{name}: {path}", markup=False, highlight=False, soft_wrap=True)
+        STDOUT.print(f"{name}: {path}", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command(epilog="Examples:\n\n  kveval show runs/demo 3f0c9a1be2d45c77\n\n  kveval show runs/demo 3f0c9a --json")
@@ -187,105 +184,10 @@ def show(
 
     shown = commands.show_sample(run, sample_id)
     if as_json:
-        _print_json(shown)
+        print_json(shown)
     else:
         sys.stdout.buffer.write(shown["prompt"].encode("utf-8", "surrogatepass"))
         sys.stdout.buffer.flush()
-
-
-@app.command(
-    epilog="Examples:\n\n"
-    "  kveval gate runs/tonight\n\n"
-    "  kveval gate runs/tonight --against baselines/llama-8b.json\n\n"
-    "  kveval gate runs/tonight --margin 0.02 --family-margin needle=0.01 --inconclusive allow\n\n"
-    "  kveval gate runs/tonight --out ci --json\n\n"
-    "Exit codes: 0 pass, 1 regression, 2 usage, 3 infrastructure, 4 incomparable, 5 inconclusive where that blocks."
-)
-def gate(
-    run: Annotated[Path, typer.Argument(help="A run directory.")],
-    against: Annotated[
-        Path | None, typer.Option(help="A blessed file: also compare every variant with itself in that run.")
-    ] = None,
-    margin: Annotated[float | None, typer.Option(help="Largest loss accepted, such as 0.02 for 2 points.")] = None,
-    family_margin: Annotated[
-        list[str] | None, typer.Option(help="Margin of one task family, such as needle=0.01; may be repeated.")
-    ] = None,
-    confidence: Annotated[float | None, typer.Option(help="Of every interval, such as 0.95.")] = None,
-    inconclusive: Annotated[
-        str | None, typer.Option(help="block, or allow: whether an open verdict keeps the gate shut.")
-    ] = None,
-    min_baseline_score: Annotated[float | None, typer.Option(help="Least overall score of the baseline.")] = None,
-    max_unanswered_share: Annotated[
-        float | None, typer.Option(help="Share of unanswered samples above which the infrastructure is to blame.")
-    ] = None,
-    config: Annotated[
-        str | None, typer.Option(help="Take the policy from this sweep configuration, not from the run's own.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for junit.xml, summary.md and verdict.json; default RUN.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print verdict.json instead of the table.")] = False,
-) -> None:
-    """Decide by policy whether a run passes: against its own baseline, and against a blessed run."""
-    from kveval.report import gate as gates
-
-    flags = {
-        "margin": margin,
-        "margins": _margins(family_margin),
-        "confidence": confidence,
-        "inconclusive": inconclusive,
-        "min_baseline_score": min_baseline_score,
-        "max_unanswered_share": max_unanswered_share,
-    }
-    given = {key: value for key, value in flags.items() if value is not None}
-    decision = gates.decide(run, against=against, config=config, overrides=given, out=out)
-    if as_json:
-        _print_json(decision.document)
-    else:
-        _stdout.print(decision.table)
-        _stdout.print(f"written: {decision.folder}/verdict.json, summary.md, junit.xml", markup=False, highlight=False)
-    raise typer.Exit(decision.document["exit_code"])
-
-
-def _margins(texts: list[str] | None) -> dict[str, float] | None:
-    margins = {}
-    for text in texts or []:
-        family, _, number = text.partition("=")
-        try:
-            margins[family.strip()] = float(number)
-        except ValueError:
-            raise UsageError(f"--family-margin: {text!r} is not FAMILY=MARGIN; allowed: such as needle=0.01") from None
-    return margins or None
-
-
-@app.command(epilog="Example:\n\n  kveval bless runs/release-1.4 --out baselines/llama-8b.json")
-def bless(
-    run: Annotated[Path, typer.Argument(help="A run directory.")],
-    out: Annotated[Path, typer.Option(help="The file to write, made to be committed.")],
-) -> None:
-    """Write the answers of a run to a small file that later runs are held against."""
-    from kveval.report.gate import bless_run
-
-    judged = bless_run(run, out)
-    _stdout.print(f"blessed: {out} (the gate calls this run: {judged.state})", markup=False, highlight=False)
-
-
-@app.command(
-    epilog="Examples:\n\n"
-    "  kveval diff runs/monday runs/tuesday\n\n"
-    "  kveval diff runs/tonight:bf16 runs/tonight:fp8\n\n"
-    "  kveval diff baselines/llama-8b.json runs/tonight"
-)
-def diff(
-    first: Annotated[str, typer.Argument(help="RUN, RUN:VARIANT or a blessed file.")],
-    second: Annotated[str, typer.Argument(help="What is compared with it.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
-) -> None:
-    """Compare two runs, or two variants, sample by sample."""
-    from kveval.report import sides
-
-    document = sides.diff(first, second)
-    _print_json(document) if as_json else _stdout.print(sides.render(document))
 
 
 @app.command(
@@ -330,7 +232,7 @@ def memory(
         formats=_names(formats),
         lengths=_lengths(lengths),
     )
-    _print_json(document) if as_json else _stdout.print(memory_table(document))
+    print_json(document) if as_json else STDOUT.print(memory_table(document))
 
 
 @tasks_app.callback(invoke_without_command=True)
@@ -344,7 +246,7 @@ def tasks_list(
     from kveval import commands
 
     rows = commands.list_tasks()
-    _print_json(rows) if as_json else _stdout.print(commands.tasks_table(rows))
+    print_json(rows) if as_json else STDOUT.print(commands.tasks_table(rows))
 
 
 @tasks_app.command("show", epilog="Example:\n\n  kveval tasks show niah_single --length 2k --model models/smollm2")
@@ -363,11 +265,11 @@ def tasks_show(
 
     shown = commands.show_task(name, (_lengths(length) or [0])[0], model=model, haystack=haystack, seed=seed)
     if as_json:
-        _print_json(shown)
+        print_json(shown)
         return
     sys.stdout.write(shown.pop("prompt") + "\n\n")
     for key, value in shown.items():
-        _stdout.print(f"{key}: {value}", markup=False, highlight=False, soft_wrap=True)
+        STDOUT.print(f"{key}: {value}", markup=False, highlight=False, soft_wrap=True)
 
 
 @data_app.callback(invoke_without_command=True)
@@ -381,7 +283,7 @@ def data_list(
     from kveval import data
 
     holdings = data.inventory()
-    _print_json(data.as_rows(holdings)) if as_json else _stdout.print(data.table(holdings), soft_wrap=True)
+    print_json(data.as_rows(holdings)) if as_json else STDOUT.print(data.table(holdings), soft_wrap=True)
 
 
 @data_app.command("fetch", epilog="Examples:\n\n  kveval data fetch\n\n  kveval data fetch long-context smollm2")
@@ -392,5 +294,5 @@ def data_fetch(
     """Fetch texts and demo models once; they are used offline afterwards."""
     from kveval import data
 
-    fetched = data.fetch(names or [], lambda status: _stderr.print(status, markup=False, highlight=False))
-    _print_json(data.as_rows(fetched)) if as_json else _stdout.print(data.table(fetched), soft_wrap=True)
+    fetched = data.fetch(names or [], lambda status: STDERR.print(status, markup=False, highlight=False))
+    print_json(data.as_rows(fetched)) if as_json else STDOUT.print(data.table(fetched), soft_wrap=True)

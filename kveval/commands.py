@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console, RenderableType
+from rich.console import Group as Stack
 from rich.table import Table
+from rich.text import Text
 
 from kveval.config import SweepConfig, load_config
-from kveval.engines.installation import find_installation
+from kveval.engines.installation import NOTHING_TO_LAUNCH, Installation, find_installation
 from kveval.errors import (
     ConfigError,
     InfrastructureError,
@@ -22,7 +24,9 @@ from kveval.errors import (
     UsageError,
     nearest,
 )
-from kveval.measure.plan import Plan, describe, make_plan
+from kveval.load_results import LoadDocument, read_load
+from kveval.measure.describe import describe
+from kveval.measure.plan import Plan, make_plan
 from kveval.measure.progress import BarReporter, LineReporter, Reporter
 from kveval.measure.sweep import sweep
 from kveval.records import Manifest
@@ -71,23 +75,33 @@ def _plan(config: SweepConfig) -> Plan:
         from kveval.engines.vllm import check_port
 
         check_port(config.engine.port)
-    return make_plan(config, find_installation(config.engine))
+    return make_plan(config, _installation(config))
+
+
+def _installation(config: SweepConfig) -> Installation:
+    return NOTHING_TO_LAUNCH if config.is_attached else find_installation(config.engine)
 
 
 def plan_sweep(source: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """The plan as data; starts nothing."""
-    return describe(_plan(_load(source, overrides)))
+    plan = _plan(_load(source, overrides))
+    load = None
+    if plan.config.load:
+        from kveval.load.plan import describe_load, load_plan_of
+
+        load = describe_load(load_plan_of(plan, plan.config.load))
+    return {**describe(plan), "load": load}
 
 
 def plan_table(plan: Mapping[str, Any]) -> RenderableType:
     """`plan_sweep`'s answer for a terminal."""
-    from rich.console import Group
-
     head = Table(show_header=False, box=None)
     for key in ("model", "engine", "device", "prompt_style", "max_model_len"):
         head.add_row(key, str(plan[key]))
-    variants = Table(title="variants, one engine launch each", title_justify="left")
-    for column in ("name", "role", "kv_cache_dtype", "storage", "emulates", "samples"):
+    launched = plan["engine_launches"] > 0
+    title = "variants, one engine launch each" if launched else "variants, each on a server that already runs"
+    variants = Table(title=title, title_justify="left")
+    for column in ("name", "role", "kv_cache_dtype", "storage", "emulates" if launched else "endpoint", "samples"):
         variants.add_column(column, overflow="fold", justify="right" if column == "samples" else "left")
     for row in plan["variants"]:
         variants.add_row(*(str(row[c.header] if row[str(c.header)] is not None else "") for c in variants.columns))
@@ -99,12 +113,17 @@ def plan_table(plan: Mapping[str, Any]) -> RenderableType:
     totals = Table(show_header=False, box=None)
     for key in (
         "samples", "haystacks", "prompt_tokens", "prefill_tokens_without_sharing", "prefill_tokens_with_sharing",
-        "output_tokens_at_most", "engine_launches", "requests",
+        "output_tokens_at_most", "engine_launches", "requests", "of_them_without_prefix_cache",
+        "prefill_tokens_without_prefix_cache",
     ):  # fmt: skip
         totals.add_row(key.replace("_", " "), f"{plan[key]:,}")
     estimate = plan["estimate"]
-    totals.add_row("estimate", f"{_minutes(estimate['seconds'])} ({estimate['assumes']})")
-    return Group(head, variants, cells, totals)
+    duration = "unknown" if estimate["seconds"] is None else _minutes(estimate["seconds"])
+    totals.add_row("estimate", f"{duration} ({estimate['assumes']})")
+    from kveval.report.load import load_plan_table
+
+    load = [load_plan_table(plan["load"])] if plan["load"] else []
+    return Stack(head, variants, *(Text(note) for note in plan["notes"]), cells, totals, *load)
 
 
 def _minutes(seconds: float) -> str:
@@ -125,8 +144,17 @@ def run_sweep(
 
 
 async def _measure(plan: Plan, out: Path, resume: bool, retry_errors: bool, console: Console) -> Manifest:
+    from kveval.load.run import load_stage
+
     async def with_reporter(reporter: Reporter) -> Manifest:
-        return await sweep(plan, out, resume=resume, retry_errors=retry_errors, reporter=reporter)
+        load = load_stage(plan, out, resume=resume, on_status=reporter.status)
+        try:
+            return await sweep(
+                plan, out, resume=resume, retry_errors=retry_errors, reporter=reporter, stages=[load] if load else []
+            )
+        finally:
+            if load:
+                load.finish()
 
     if console.is_terminal:
         with BarReporter(console) as bars:
@@ -178,7 +206,56 @@ def _conclude(manifest: Manifest, out: Path) -> SweepResult:
     if unmeasured:
         which = "; ".join(f"{variant.name} {variant.status}: {variant.reason}" for variant in unmeasured)
         problem = InfrastructureError(f"the run is incomplete: {which}")
-    return SweepResult(summary(out), summary_table(out), build_report(out), problem)
+    document, table = summary(out), summary_table(out)
+    load = read_load(out)
+    if load is not None and manifest.config.get("load"):
+        from kveval.report.load import load_summary, load_table
+
+        document["load"] = load_summary(load)
+        table = Stack(table, load_table(load))
+        problem = problem or load_problem(load)
+    return SweepResult(document, table, build_report(out), problem)
+
+
+def plan_load(source: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """A load measurement's plan as data; starts nothing."""
+    from kveval.load.plan import describe_load, make_load_plan
+
+    config = _load(source, overrides)
+    return describe_load(make_load_plan(config, _installation(config)))
+
+
+def measure_load(source: str, overrides: Mapping[str, Any], *, resume: bool, console: Console) -> LoadDocument:
+    """Plans and measures into ``load.json``; a report that is there is built again."""
+    from kveval.load.plan import make_load_plan
+    from kveval.load.run import run_load
+
+    config = _load(source, overrides)
+    out = _out(config)
+    plan = make_load_plan(config, _installation(config))
+    last = ""
+
+    def say(text: str) -> None:
+        nonlocal last
+        if text != last:
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
+        last = text
+
+    document = _interruptible(run_load(plan, out, resume=resume, on_status=say), out)
+    if RunDirectory(out).exists():
+        from kveval.report.html import build_report
+
+        say(f"report: {build_report(out)}")
+    return document
+
+
+def load_problem(document: LoadDocument) -> InfrastructureError | None:
+    """What kept a load measurement from being complete."""
+    left = [variant for variant in document.variants.values() if variant.status != "complete"]
+    if not left:
+        return None
+    which = "; ".join(f"{variant.name} {variant.status}: {variant.reason}" for variant in left)
+    return InfrastructureError(f"the load is incomplete: {which}")
 
 
 def list_tasks() -> list[dict[str, Any]]:

@@ -14,14 +14,18 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
 
+from kveval.endpoint_config import DeclaredConfig, EndpointConfig, check_attached, expand_attached, expand_endpoint
 from kveval.errors import ConfigError, nearest
+from kveval.load_config import LoadConfig
 from kveval.quant.formats import parse_format
 from kveval.quant.granularity import Granularity
 from kveval.resources import presets
+from kveval.speculative_config import expand_speculative
 from kveval.task_config import MOST_SAMPLES, NAME, TaskConfig, expand_task, parse_length, task_beside
 
 # `--kv-cache-dtype` of vLLM 0.32 (vllm/config/cache.py).
@@ -30,6 +34,9 @@ CACHE_DTYPES = (
     "turboquant_k8v4", "turboquant_4bit_nc", "turboquant_k3v4_nc", "turboquant_3bit_nc", "ultraquant_4bit",
     "int4_per_token_head", "int8_per_token_head", "fp8_per_token_head", "nvfp4", "nvfp4_4over6",
 )  # fmt: skip
+
+# Caches that store what the model computes.
+UNQUANTIZED = ("auto", "bfloat16", "float16", "float32")
 
 _EMULATED_ONLY = "bfloat16"
 SHORTHANDS: dict[str, dict[str, Any]] = {dtype: {"kv_cache_dtype": dtype} for dtype in CACHE_DTYPES}
@@ -95,9 +102,13 @@ class VariantConfig(_Model):
         emulate: what kveval's plugin rounds K and V to.
         emulate_where_missing: emulate `kv_cache_dtype` on a device whose engine lacks it.
         control: ``emulated`` adds this variant's emulated twin on the baseline's kernel.
+        speculative_config: speculative decoding, as vLLM's flag of this name takes it.
+        endpoint: a server that already runs, in place of one to launch; `kv_cache_dtype` is then what it was started
+            with, by its own engine's name.
     """
 
     name: str
+    endpoint: Annotated[EndpointConfig | None, BeforeValidator(expand_endpoint)] = None
     kv_cache_dtype: str
     engine_args: dict[str, str | int | float | bool | None] = {}
     env: dict[str, str] = {}
@@ -105,6 +116,7 @@ class VariantConfig(_Model):
     emulate: EmulationConfig | None = None
     emulate_where_missing: bool = False
     control: Literal["emulated"] | None = None
+    speculative_config: Annotated[dict[str, Any] | None, BeforeValidator(expand_speculative)] = None
 
     @field_validator("name")
     @classmethod
@@ -115,14 +127,23 @@ class VariantConfig(_Model):
 
     @field_validator("kv_cache_dtype")
     @classmethod
-    def _known_dtype(cls, value: str) -> str:
-        if value not in CACHE_DTYPES:
+    def _known_dtype(cls, value: str, info: ValidationInfo) -> str:
+        if info.data.get("endpoint") is None and value not in CACHE_DTYPES:
             raise ValueError(f"{value!r} is not a vLLM cache dtype; {nearest(value, CACHE_DTYPES)}")
         return value
 
+    @model_validator(mode="after")
+    def _launched_or_attached(self) -> VariantConfig:
+        launched = ("engine_args", "env", "model", "emulate", "emulate_where_missing", "control",
+                    "speculative_config")  # fmt: skip
+        given = next((key for key in launched if getattr(self, key)), None)
+        if self.endpoint is not None and given:
+            raise ValueError(f"{given}: of a server that kveval launches; allowed: leave it out, or leave out endpoint")
+        return self
+
     @property
     def is_quantized(self) -> bool:
-        return self.emulate is not None or self.kv_cache_dtype not in ("auto", "bfloat16", "float16")
+        return self.emulate is not None or self.kv_cache_dtype not in UNQUANTIZED
 
 
 def _expand_variant(value: Any) -> Any:
@@ -132,6 +153,8 @@ def _expand_variant(value: Any) -> Any:
         if value not in SHORTHANDS:
             raise ValueError(f"{value!r} is not a variant; {nearest(value, SHORTHANDS)}")
         return {"name": value, **SHORTHANDS[value]}
+    if isinstance(value, Mapping) and value.get("endpoint") is not None:
+        return expand_attached(value, SHORTHANDS)
     if isinstance(value, Mapping) and "kv_cache_dtype" not in value and str(value.get("name")) in SHORTHANDS:
         return {**SHORTHANDS[str(value["name"])], **value}
     if isinstance(value, Mapping) and "kv_cache_dtype" not in value and "emulate" in value:
@@ -207,6 +230,8 @@ class SweepConfig(_Model):
         questions_per_haystack: samples that share one context and its prefill.
         aa_share: share of the samples the baseline answers a second time.
         accept_findings: codes of error findings under which a variant is measured all the same.
+        cold_check: samples asked once more without the prefix cache: how many, or their share; 0 = none.
+        load: also measure every server's speed once its samples are answered; None = not.
     """
 
     model: Path
@@ -221,10 +246,12 @@ class SweepConfig(_Model):
     chat_template_kwargs: dict[str, Any] = {}
     seed: Annotated[int, Field(ge=0)] = 0
     aa_share: Annotated[float, Field(ge=0, le=1)] = 1.0
+    cold_check: Annotated[int, Field(ge=0)] | Annotated[float, Field(gt=0, lt=1)] = 10
     accept_findings: list[str] = []
     engine: EngineConfig = EngineConfig()
     requests: RequestsConfig = RequestsConfig()
     judge: JudgeConfig = JudgeConfig()
+    load: LoadConfig | None = None
     out: Path | None = None
 
     @model_validator(mode="after")
@@ -246,7 +273,16 @@ class SweepConfig(_Model):
             raise ValueError(
                 f"baseline: {self.baseline!r} is itself quantized; allowed: a variant with a bfloat16 or float16 cache"
             )
+        if check_attached([(variant.name, variant.endpoint) for variant in self.variants]):
+            for key in ("engine", "load"):
+                if getattr(self, key) != type(self).model_fields[key].default:
+                    raise ValueError(f"{key}: nothing is launched for variants with an endpoint; allowed: leave it out")
         return self
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether the servers run already, all of them."""
+        return self.variants[0].endpoint is not None
 
     def variant(self, name: str) -> VariantConfig:
         return next(variant for variant in self.variants if variant.name == name)
@@ -284,6 +320,9 @@ def load_config(source: str, overrides: Mapping[str, Any] | None = None) -> Swee
     if isinstance(data.get("tasks"), list):
         data["tasks"] = [task_beside(task, path.parent) for task in data["tasks"]]
     overrides = dict(overrides or {})
+    if "load" in overrides:
+        of_file = data.get("load")
+        overrides["load"] = {**(of_file if isinstance(of_file, Mapping) else {}), **overrides["load"]}
     for key in ("variants", "tasks"):
         if key in overrides:
             overrides[key] = [_configured(data.get(key), name) for name in overrides[key]]
@@ -332,7 +371,8 @@ def _explain(error: ValidationError) -> str:
 def _keys_at(location: list[str]) -> list[str]:
     models: dict[str, type[BaseModel]] = {
         "variants": VariantConfig, "tasks": TaskConfig, "engine": EngineConfig, "requests": RequestsConfig,
-        "judge": JudgeConfig, "emulate": EmulationConfig,
+        "judge": JudgeConfig, "emulate": EmulationConfig, "load": LoadConfig,
+        "endpoint": EndpointConfig, "declared": DeclaredConfig,
     }  # fmt: skip
     for part in reversed(location):
         if part in models:

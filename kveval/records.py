@@ -115,6 +115,7 @@ class VariantRun(_Stored):
         facts: what the engine was established to be doing; None before it started.
         smoke: what the engine answered before the first sample: perplexity of plain text, first output.
         counters: the engine's own counters over the asking phase.
+        planned_hit_tokens: prompt tokens of that phase that the plan meant to come from the prefix cache.
     """
 
     name: str
@@ -127,6 +128,7 @@ class VariantRun(_Stored):
     findings: list[Finding] = []
     smoke: dict[str, Any] = {}
     counters: dict[str, float] = {}
+    planned_hit_tokens: int = 0
     launches: int = 0
     asking_seconds: float = 0.0
 

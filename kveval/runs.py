@@ -6,6 +6,8 @@
       manifest.json           what was run, on what, and how it ended; written before the first request
       samples.jsonl           one line per sample, equal for every variant; prompts are rebuilt, not stored
       records/VARIANT.jsonl   one line per answer, appended as it arrives
+      cold/VARIANT.jsonl      some of them once more, without the prefix cache
+      load.json               what every server did under load
       records.parquet         the same, once the run is over
       engine/VARIANT.log      what the engine printed
       report.html
@@ -45,7 +47,7 @@ class RunDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock: IO[str] | None = None
-        self._appending: dict[str, BinaryIO] = {}
+        self._appending: dict[Path, BinaryIO] = {}
 
     @property
     def manifest_path(self) -> Path:
@@ -57,6 +59,9 @@ class RunDirectory:
 
     def records_path(self, variant: str) -> Path:
         return self.path / "records" / f"{variant}.jsonl"
+
+    def cold_path(self, variant: str) -> Path:
+        return self.path / "cold" / f"{variant}.jsonl"
 
     def engine_log_path(self, variant: str) -> Path:
         return self.path / "engine" / f"{variant}.log"
@@ -154,11 +159,11 @@ class RunDirectory:
 
         A torn last line, left by a killed process, is skipped. Raises RunDirectoryError for any other broken line.
         """
-        latest: dict[str, Record] = {}
-        for record in _read_lines(self.records_path(variant), Record, torn_tail=True):
-            latest.pop(record.sample_id, None)
-            latest[record.sample_id] = record
-        yield from latest.values()
+        yield from _latest(self.records_path(variant))
+
+    def cold_records(self, variant: str) -> Iterator[Record]:
+        """As `records`, of the answers that were given without the prefix cache."""
+        yield from _latest(self.cold_path(variant))
 
     def append(self, record: Record) -> None:
         """Writes one record so that it survives this process being killed.
@@ -166,14 +171,23 @@ class RunDirectory:
         Raises:
             StorageError: the disk is full; the file keeps every record written before.
         """
-        path = self.records_path(record.variant)
+        self._append(self.records_path(record.variant), record)
+
+    def append_cold(self, record: Record) -> None:
+        """As `append`, to the answers that were given without the prefix cache."""
+        path = self.cold_path(record.variant)
+        with storage(path):
+            path.parent.mkdir(exist_ok=True)
+        self._append(path, record)
+
+    def _append(self, path: Path, record: Record) -> None:
         line = (to_json(record.model_dump(mode="json")) + "\n").encode()
         with storage(path):
-            file = self._appending.get(record.variant)
+            file = self._appending.get(path)
             if file is None:
                 _drop_torn_tail(path)
                 # Unbuffered: what a full disk refused must not be written later, behind another record.
-                file = self._appending[record.variant] = path.open("ab", buffering=0)
+                file = self._appending[path] = path.open("ab", buffering=0)
             size = os.fstat(file.fileno()).st_size
             try:
                 _write_all(file, line)
@@ -201,6 +215,14 @@ class RunDirectory:
 def _first_problem(error: ValidationError) -> str:
     problem = error.errors(include_url=False)[0]
     return f"{'.'.join(str(part) for part in problem['loc']) or 'document'}: {problem['msg']}"
+
+
+def _latest(path: Path) -> Iterator[Record]:
+    latest: dict[str, Record] = {}
+    for record in _read_lines(path, Record, torn_tail=True):
+        latest.pop(record.sample_id, None)
+        latest[record.sample_id] = record
+    yield from latest.values()
 
 
 def _read_lines(path: Path, model: type[Any], *, torn_tail: bool) -> Iterator[Any]:

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from kveval.config import validate_config
 from kveval.demo_models import demo_model
@@ -19,6 +20,10 @@ from kveval.measure.plan import Plan, make_plan
 from kveval.tasks.loader import load_tasks
 from kveval.tasks.prompt import PromptFormat
 from kveval.tasks.task import Task
+
+# On machines that other work shares, an example's time says nothing about it.
+settings.register_profile("kveval", deadline=None)
+settings.load_profile("kveval")
 
 
 @pytest.fixture(scope="session")
@@ -79,6 +84,7 @@ def plan_of(stand_in: None, checkpoint: Path, installation: Installation) -> Cal
             "questions_per_haystack": 3,
             "haystack": "generated",
             "aa_share": 0.0,
+            "cold_check": 0,
             "requests": {"timeout_s": 20.0, "max_attempts": 2},
         }
         return make_plan(validate_config(config | changes), installation)

@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import psutil
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -20,6 +21,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from kveval.engines import facts as engine_facts
+from kveval.engines.access import Access
 from kveval.engines.base import OnStatus
 from kveval.engines.capabilities import ResolvedVariant
 from kveval.engines.facts import Facts
@@ -76,7 +78,11 @@ class ScriptedServer:
     Attributes:
         chat_prompt: prompt token ids of a chat request's body.
         requests: every request body it saw.
+        tls: (key file, certificate file) of a server that speaks HTTPS.
         perplexity_logprob: of every token of a text whose perplexity is asked.
+        forgets: nothing comes from the prefix cache.
+        speculative_tokens: of each draft; 0: it does not speculate. For every prompt token it counts `drafts` of them,
+            and `accepted` by position.
     """
 
     def __init__(
@@ -87,27 +93,35 @@ class ScriptedServer:
         capacity_tokens: int = 1_000_000,
         perplexity_logprob: float | None = -3.0,
         version: str = "scripted",
+        forgets: bool = False,
         chat_prompt: Callable[[dict[str, Any]], list[int]] | None = None,
+        speculative_tokens: int = 0,
+        drafts: int = 4,
+        accepted: tuple[int, ...] = (),
     ) -> None:
         self.handler = handler
+        self.speculative_tokens, self.drafts, self.accepted = speculative_tokens, drafts, accepted
         self.cache_dtype = cache_dtype
         self.capacity_tokens = capacity_tokens
         self.perplexity_logprob = perplexity_logprob
         self.version = version
+        self.forgets = forgets
         self.requests: list[dict[str, Any]] = []
         self.running = self.most_running = self.hanging = 0
         self.prompt_tokens = 0
-        self.cached: set[tuple[int, ...]] = set()
+        self.cached: set[int] = set()
+        self.prefix_cache_hits = self.prefix_cache_queries = 0
         self.died = False
         self.max_model_len = 1 << 20
         self.chat_prompt = chat_prompt or (lambda body: list(range(len(body["messages"]))))
+        self.tls: tuple[str, str] | None = None
         self.port = 0
         self._server: uvicorn.Server | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
     def base_url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}"
 
     @property
     def asked(self) -> list[list[int]]:
@@ -136,10 +150,14 @@ class ScriptedServer:
             ]
         )
         self.died = False
-        self.prompt_tokens = 0
+        self.prompt_tokens = self.prefix_cache_hits = self.prefix_cache_queries = 0
         self.cached.clear()
-        self.port = free_port()
-        config = uvicorn.Config(app, port=self.port, log_level="critical", timeout_graceful_shutdown=1, lifespan="off")
+        self.port = self.port or free_port()
+        key, certificate = self.tls or (None, None)
+        config = uvicorn.Config(
+            app, port=self.port, log_level="critical", timeout_graceful_shutdown=1, lifespan="off", ssl_keyfile=key,
+            ssl_certfile=certificate,
+        )  # fmt: skip
         self._server = uvicorn.Server(config)
         self._server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign]
         self._task = asyncio.create_task(self._server.serve())
@@ -175,7 +193,34 @@ class ScriptedServer:
             f'kv_cache_size_tokens="{self.capacity_tokens}",kv_cache_dtype_skip_layers="[]"}} 1.0\n'
             "# TYPE vllm:prompt_tokens_total counter\n"
             f"vllm:prompt_tokens_total {self.prompt_tokens}\n"
+            "# TYPE vllm:prefix_cache_queries_total counter\n"
+            f"vllm:prefix_cache_queries_total {self.prefix_cache_queries}\n"
+            "# TYPE vllm:prefix_cache_hits_total counter\n"
+            f"vllm:prefix_cache_hits_total {self.prefix_cache_hits}\n"
+            "# TYPE vllm:num_preemptions_total counter\n"
+            "vllm:num_preemptions_total 0\n"
+            "# TYPE vllm:num_requests_running gauge\n"
+            f"vllm:num_requests_running {self.running}\n"
+            "# TYPE vllm:num_requests_waiting gauge\n"
+            "vllm:num_requests_waiting 0\n"
+            "# TYPE vllm:kv_cache_usage_perc gauge\n"
+            f"vllm:kv_cache_usage_perc {self.running / 100}\n" + self._speculation()
         )
+
+    def _speculation(self) -> str:
+        if not self.speculative_tokens:
+            return ""
+        prefix, drafts = "vllm:spec_decode_num", self.drafts * self.prompt_tokens
+        at = [*self.accepted, *[0] * self.speculative_tokens][: self.speculative_tokens]
+        totals = {"drafts": drafts, "draft_tokens": drafts * self.speculative_tokens,
+                  "accepted_tokens": sum(at) * self.prompt_tokens}  # fmt: skip
+        lines = [f"# TYPE {prefix}_{key}_total counter\n{prefix}_{key}_total {total}" for key, total in totals.items()]
+        lines.append(f"# TYPE {prefix}_accepted_tokens_per_pos_total counter")
+        lines += [
+            f'{prefix}_accepted_tokens_per_pos_total{{position="{place}"}} {count * self.prompt_tokens}'
+            for place, count in enumerate(at)
+        ]
+        return "\n".join(lines) + "\n"
 
     async def _completions(self, request: Request) -> Response:
         body = await request.json()
@@ -199,7 +244,7 @@ class ScriptedServer:
         if reply.raw is not None:
             return PlainTextResponse(reply.raw, media_type="text/event-stream")
         self.prompt_tokens += len(prompt)
-        stream = self._chat_stream(prompt, reply, body) if "messages" in body else self._stream(prompt, reply)
+        stream = self._chat_stream(prompt, reply, body) if "messages" in body else self._stream(prompt, reply, body)
         return StreamingResponse(stream, media_type="text/event-stream")
 
     async def _hang(self, request: Request, reply: Reply) -> None:
@@ -209,7 +254,7 @@ class ScriptedServer:
         while not await request.is_disconnected():  # noqa: ASYNC110 - nor for this
             await asyncio.sleep(0.02)
 
-    async def _stream(self, prompt: list[int], reply: Reply) -> AsyncIterator[str]:
+    async def _stream(self, prompt: list[int], reply: Reply, body: dict[str, Any]) -> AsyncIterator[str]:
         pieces = [piece + " " for piece in reply.text.split(" ")] if reply.text else [""]
         pieces[-1] = pieces[-1].removesuffix(" ")
         for position, piece in enumerate(pieces):
@@ -228,7 +273,7 @@ class ScriptedServer:
                 },
             }
             yield f"data: {json.dumps({'choices': [choice]})}\n\n"
-        async for event in self._end(prompt, reply):
+        async for event in self._end(prompt, reply, body, len(pieces)):
             yield event
 
     async def _chat_stream(self, prompt: list[int], reply: Reply, body: dict[str, Any]) -> AsyncIterator[str]:
@@ -256,16 +301,29 @@ class ScriptedServer:
                 "token_ids": [position + 5],
             }
             yield f"data: {json.dumps({'choices': [choice]})}\n\n"
-        async for event in self._end(prompt, reply):
+        async for event in self._end(prompt, reply, body, len(deltas)):
             yield event
 
-    async def _end(self, prompt: list[int], reply: Reply) -> AsyncIterator[str]:
+    async def _end(
+        self, prompt: list[int], reply: Reply, body: dict[str, Any], output_tokens: int
+    ) -> AsyncIterator[str]:
         seen = len(prompt) if reply.prompt_tokens is None else reply.prompt_tokens
-        cached = (len(prompt) - 1) // 16 * 16 if tuple(prompt) in self.cached else 0
-        self.cached.add(tuple(prompt))
-        usage = {"prompt_tokens": seen, "prompt_tokens_details": {"cached_tokens": cached}}
+        usage = {
+            "prompt_tokens": seen,
+            "completion_tokens": output_tokens,
+            "prompt_tokens_details": {"cached_tokens": self._look_up(prompt, body.get("cache_salt"))},
+        }
         yield f"data: {json.dumps({'choices': [], 'usage': usage})}\n\n"
         yield "data: [DONE]\n\n"
+
+    def _look_up(self, prompt: list[int], salt: str | None) -> int:
+        """Tokens of whole blocks that were seen before, under the same salt; all are kept."""
+        blocks = [hash((salt, *prompt[:end])) for end in range(16, len(prompt), 16)]
+        found = next((index for index, block in enumerate(blocks) if block not in self.cached), len(blocks)) * 16
+        self.cached.update(() if self.forgets else blocks)
+        self.prefix_cache_queries += len(prompt)
+        self.prefix_cache_hits += found
+        return found
 
 
 @dataclass
@@ -278,6 +336,7 @@ class ScriptedEngine:
     fail_to_start: str | None = None
     emulation_live: bool = True
     model_name: str = "kveval"
+    access: Access = field(default_factory=Access)
     base_url: str = field(init=False, default="")
 
     async def start(self, on_status: OnStatus) -> None:
@@ -289,6 +348,9 @@ class ScriptedEngine:
 
     def exit_message(self) -> str | None:
         return f"{self.variant.name}: the engine stopped (exit code -9)" if self.server.died else None
+
+    def processes(self) -> list[psutil.Process]:
+        return [psutil.Process()] if self.server.is_up else []
 
     async def facts(self) -> Facts:
         try:
@@ -343,7 +405,9 @@ class ScriptedEngines:
         name = variant.name
         self.launches.append(name)
         capacity = 2_000_000 if variant.is_native_8bit_or_less else 1_000_000
-        options = {"cache_dtype": variant.kv_cache_dtype, "capacity_tokens": capacity, **self.options.get(name, {})}
+        options = {"cache_dtype": variant.kv_cache_dtype, "capacity_tokens": capacity}
+        options |= {"speculative_tokens": (variant.config.speculative_config or {}).get("num_speculative_tokens", 0)}
+        options |= self.options.get(name, {})
         server = self.servers.setdefault(name, ScriptedServer(self.handlers.get(name, self.handler), **options))
         first, reason = self.fail_to_start.get(name, (0, ""))
         fails = bool(reason) and self.launches.count(name) >= first

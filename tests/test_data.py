@@ -82,7 +82,7 @@ def test_a_model_from_a_full_disk_is_one_line_and_nothing_stays(
     def full(*_: object) -> Path:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(demo_models, "_join", full)
+    monkeypatch.setattr(demo_models, "fetch_gguf", full)
     with pytest.raises(StorageError, match="the disk is full; free some space"):
         demo_model("smollm2")
     assert left_behind(empty_cache) == []

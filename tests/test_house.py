@@ -14,19 +14,39 @@ import kveval
 PACKAGE = Path(kveval.__file__).parent
 
 # Each package may import those before it; measure and judge share nothing but run directories.
-BASE = {"errors", "config", "task_config", "records", "runs", "storage", "resources"}
+BASE = {
+    "errors",
+    "config",
+    "task_config",
+    "records",
+    "runs",
+    "storage",
+    "resources",
+    "load_config",
+    "load_results",
+    "flags",
+    "stored_formats",
+    "endpoint_config",
+}
 MAY_IMPORT = {
     "tasks": BASE,
     "quant": {"errors"},
     "engines": BASE | {"quant"},
     "memory": {"errors"},
     "measure": BASE | {"tasks", "quant", "engines", "demo_models"},
+    "load": BASE | {"tasks", "engines", "measure"},
     "judge": BASE,
-    "report": BASE | {"judge"},
+    "report": BASE | {"judge", "memory"},
     "demo_models": BASE | {"tasks"},
     "data": BASE | {"tasks", "demo_models"},
-    "config": {"errors", "resources", "quant", "task_config"},
+    "config": {"errors", "resources", "quant", "load_config", "task_config", "endpoint_config", "speculative_config"},
+    "endpoint_config": {"errors"},
     "task_config": set(),
+    "load_config": {"task_config"},
+    "load_results": {"errors", "records", "storage"},
+    "flags": set(),
+    "stored_formats": {"config"},
+    "speculative_config": {"errors"},
     "errors": set(),
     "records": {"errors"},
     "storage": {"errors"},

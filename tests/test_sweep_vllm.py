@@ -37,6 +37,7 @@ SETTINGS: dict[str, Any] = {
     "tasks": ["niah_single", "niah_multikey"],
     "samples": 10,
     "questions_per_haystack": 10,
+    "cold_check": 0,
     "haystack": "generated",
     "engine": {"kv_cache_gib": 1},
 }

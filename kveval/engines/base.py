@@ -6,6 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+import psutil
+
+from kveval.engines.access import Access
 from kveval.engines.facts import Facts
 
 OnStatus = Callable[[str], None]
@@ -18,11 +21,13 @@ class Engine(Protocol):
         base_url: ``http://host:port`` without a path; valid once started.
         model_name: what requests name as ``model``.
         log_path: where the server's output goes.
+        access: how requests reach it, and how it wants to be asked; valid once started.
     """
 
     base_url: str
     model_name: str
     log_path: Path
+    access: Access
 
     async def start(self, on_status: OnStatus) -> None:
         """Returns once the server is healthy.
@@ -34,6 +39,10 @@ class Engine(Protocol):
 
     def exit_message(self) -> str | None:
         """Why the server is gone, or None while it runs."""
+        ...
+
+    def processes(self) -> list[psutil.Process]:
+        """Those of the running server; none where it runs elsewhere."""
         ...
 
     async def facts(self) -> Facts:

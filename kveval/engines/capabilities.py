@@ -5,23 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kveval.config import EmulationConfig, VariantConfig
+from kveval.config import UNQUANTIZED, EmulationConfig, VariantConfig
 from kveval.errors import PlanError
 from kveval.records import Role
+from kveval.stored_formats import STORED_AS
 
 # vllm/v1/attention/backends/cpu_attn.py; the platform itself validates nothing and corrupts memory for others.
 CPU_NATIVE = ("auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2")
 _CPU_FP8 = ("fp8", "fp8_e4m3", "fp8_e5m2")
-
-# What each cache dtype stores of a checkpoint without k/v scales (vllm/config/cache.py). vLLM's int4_per_token_head,
-# nvfp4 and turboquant rotate K and V or pack scales in ways that quant/ does not reproduce.
-STORED_AS = {
-    "fp8": EmulationConfig(format="fp8_e4m3", granularity="per_tensor", scale=1.0),
-    "fp8_e4m3": EmulationConfig(format="fp8_e4m3", granularity="per_tensor", scale=1.0),
-    "fp8_e5m2": EmulationConfig(format="fp8_e5m2", granularity="per_tensor", scale=1.0),
-    "fp8_per_token_head": EmulationConfig(format="fp8_e4m3", granularity="per_token_head"),
-    "int8_per_token_head": EmulationConfig(format="int8", granularity="per_token_head"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +66,7 @@ class ResolvedVariant:
 
     @property
     def is_native_8bit_or_less(self) -> bool:
-        return self.emulate is None and self.kv_cache_dtype not in ("auto", "bfloat16", "float16")
+        return self.emulate is None and self.kv_cache_dtype not in UNQUANTIZED
 
 
 def resolve(variant: VariantConfig, device: Device, role: Role) -> ResolvedVariant:

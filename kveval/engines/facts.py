@@ -14,6 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic import BaseModel, ConfigDict
 
 from kveval.engines.capabilities import CPU_NATIVE, ResolvedVariant
+from kveval.engines.dialect import PromptForm
+from kveval.engines.speculation import judge_speculation, speculation_counters, speculation_facts
 from kveval.records import Finding
 
 Scales = Literal["calibrated", "1.0", "dynamic", "none", "unknown"]
@@ -27,7 +29,13 @@ class Facts(BaseModel):
         storage: native, or emulated: rounded by kveval's plugin and stored as BF16, which saves no memory.
         emulation: format and granularity; `emulation_live`: the engine log shows values being rounded.
         kv_capacity_tokens: what the cache holds; `kv_capacity_ratio`: to the baseline's.
+        kv_cache_gib: memory of the cache on one device, as the engine logs it; the CPU engine does not.
+        speculative_tokens: of each draft at most; None where the server does not speculate.
         scales: of K and V: calibrated (from the checkpoint), 1.0, dynamic (computed per token), none (not quantized).
+        declared: names of facts that the configuration says and the server does not; of an endpoint only, as all below.
+        endpoint: address; `served_model`: what /v1/models says of the model; `answers_as`: what its answers call it.
+        prompt_form: how prompts are sent; `added_prompt_tokens`: the server counts so many more in each than we do.
+        lacks: what kveval would use and the server does not have.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -49,13 +57,23 @@ class Facts(BaseModel):
     max_model_len: int | None = None
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
+    kv_cache_gib: float | None = None
     skip_layers: str | None = None
+    speculative_method: str | None = None
+    speculative_tokens: int | None = None
     model_dtype: str | None = None
     startup_seconds: float | None = None
+    declared: list[str] = []
+    endpoint: str | None = None
+    served_model: str | None = None
+    answers_as: str | None = None
+    prompt_form: PromptForm | None = None
+    added_prompt_tokens: int | None = None
+    lacks: list[str] = []
 
     def identity(self) -> dict[str, Any]:
         """The facts that decide answers: a resumed run must have the same."""
-        volatile = {"startup_seconds", "kv_capacity_tokens", "kv_capacity_ratio", "emulation_live"}
+        volatile = {"startup_seconds", "kv_capacity_tokens", "kv_capacity_ratio", "kv_cache_gib", "emulation_live"}
         return self.model_dump(exclude=volatile)
 
 
@@ -87,8 +105,9 @@ _COUNTERS = {
 
 def counters(metrics_text: str) -> dict[str, float]:
     """The engine's own counters, by kveval's names. Prompt tokens computed = all minus cached."""
-    totals: dict[str, float] = {}
-    for family in _families(metrics_text):
+    families = _families(metrics_text)
+    totals = speculation_counters(families)
+    for family in families:
         if family.name in _COUNTERS:
             totals[_COUNTERS[family.name]] = sum(s.value for s in family.samples if s.name.endswith("_total"))
     if "prompt_tokens" in totals and "prompt_tokens_cached" in totals:
@@ -115,6 +134,9 @@ def log_facts(log: str) -> dict[str, Any]:
     batched = re.search(r"max_num_batched_tokens[=:\s]+(\d+)", log)
     if batched:
         facts["max_num_batched_tokens"] = int(batched[1])
+    memory = re.search(r"Available KV cache memory: ([\d.]+) GiB", log)
+    if memory:
+        facts["kv_cache_gib"] = float(memory[1])
     if facts.get("device") == "cpu" and "attention_backend" not in facts:
         # The CPU platform logs no backend for ordinary attention (vllm/platforms/cpu.py).
         facts["attention_backend"] = "CPU_ATTN"
@@ -152,7 +174,8 @@ def scales_in_force(variant: ResolvedVariant, effective_dtype: str | None, model
 _SAME_DTYPE = {"fp8": "fp8_e4m3"}
 
 
-def _canonical(dtype: str) -> str:
+def canonical(dtype: str) -> str:
+    """One name for the names a cache dtype goes by."""
     return _SAME_DTYPE.get(dtype, dtype)
 
 
@@ -166,7 +189,7 @@ def judge_facts(facts: Facts, variant: ResolvedVariant, baseline: Facts | None) 
     requested, effective = facts.requested_cache_dtype, facts.effective_cache_dtype
     if effective is None:
         add("warning", "dtype_unknown", f"the server does not report its cache dtype; {requested} was asked for")
-    elif _canonical(requested) != _canonical(effective) and requested != "auto":
+    elif canonical(requested) != canonical(effective) and requested != "auto":
         add("error", "dtype_mismatch", f"{requested} was asked for, the server stores {effective}")
     if facts.device == "cpu" and (effective or requested) not in CPU_NATIVE:
         add("error", "cpu_unsupported", f"the CPU engine corrupts a cache of {effective or requested}")
@@ -186,7 +209,7 @@ def judge_facts(facts: Facts, variant: ResolvedVariant, baseline: Facts | None) 
         add("warning", "skip_layers", f"layers left unquantized: {facts.skip_layers}")
     if facts.prefix_caching is False:
         add("warning", "no_prefix_caching", "prefix caching is off: every question pays its own prefill")
-    return findings
+    return findings + judge_speculation(variant, facts.speculative_tokens, facts.speculative_method)
 
 
 def _compare_with_baseline(facts: Facts, variant: ResolvedVariant, baseline: Facts, add: Any) -> None:
@@ -227,7 +250,7 @@ def assemble(
         value = cache.get(label, "")
         return int(float(value)) if re.fullmatch(r"\d+(\.\d+)?", value) else None
 
-    from_log = log_facts(log)
+    from_log = log_facts(log) | speculation_facts(_families(metrics_text), log)
     effective = cache.get("cache_dtype")
     served: dict[str, Any] = next(iter(models.get("data", [])), {})
     for flag in ("max_num_seqs", "max_num_batched_tokens"):

@@ -54,6 +54,10 @@ class Installation:
     has_emulation: bool
 
 
+# Where every server runs already.
+NOTHING_TO_LAUNCH = Installation((), Device(None), None, None, None, None, False)
+
+
 def find_installation(engine: EngineConfig) -> Installation:
     """Asks the configured interpreter which vLLM it has and which device that sees. Takes some seconds.
 

@@ -20,12 +20,14 @@ import psutil
 
 from kveval.config import EngineConfig
 from kveval.engines import facts as engine_facts
+from kveval.engines.access import Access
 from kveval.engines.base import OnStatus
 from kveval.engines.capabilities import ResolvedVariant
 from kveval.engines.emulation import EmulationSpec, parse_log
 from kveval.engines.facts import Facts
 from kveval.engines.installation import Installation
 from kveval.errors import EngineError, UsageError
+from kveval.flags import flag_name, flags
 from kveval.storage import storage
 
 _MARK = "KVEVAL_ENGINE_MARK"
@@ -85,22 +87,6 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
-def flags(arguments: dict[str, Any]) -> list[str]:
-    """``{"max-num-seqs": 8, "enforce-eager": True}`` as command-line flags; False and None drop a flag."""
-    result: list[str] = []
-    for name, value in arguments.items():
-        flag = "--" + _flag_name(name)
-        if value is True:
-            result.append(flag)
-        elif value is not None and value is not False:
-            result += [flag, str(value)]
-    return result
-
-
-def _flag_name(name: str) -> str:
-    return name.lstrip("-").replace("_", "-")
-
-
 class VLLMEngine:
     """A vLLM server in a process group of its own.
 
@@ -110,6 +96,7 @@ class VLLMEngine:
     """
 
     model_name = "kveval"
+    access = Access()
 
     def __init__(
         self,
@@ -142,6 +129,7 @@ class VLLMEngine:
             "served-model-name": self.model_name,
             "host": "127.0.0.1",
             "kv-cache-dtype": self.variant.kv_cache_dtype,
+            "speculative-config": self.variant.config.speculative_config,
             "max-model-len": self._max_model_len,
             "max-logprobs": max(self._logprobs, 1),
             "generation-config": "vllm",
@@ -154,7 +142,7 @@ class VLLMEngine:
             # Graph compilation costs over a minute of start-up and gains little on CPU.
             arguments["enforce-eager"] = True
         for given in (self._config.args, self.variant.config.engine_args):
-            arguments |= {_flag_name(name): value for name, value in given.items()}
+            arguments |= {flag_name(name): value for name, value in given.items()}
         return arguments
 
     def command(self, port: int) -> list[str]:
@@ -262,6 +250,14 @@ class VLLMEngine:
         said = f": {errors[-1].strip()[-300:]}" if errors else ""
         return f"{self.variant.name}: the engine stopped (exit code {code}){said}; its log: {self.log_path}"
 
+    def processes(self) -> list[psutil.Process]:
+        process = self._process
+        if process is None:
+            return []
+        with contextlib.suppress(psutil.Error):
+            return [psutil.Process(process.pid), *self._family(process)]
+        return []
+
     async def facts(self) -> Facts:
         try:
             async with httpx.AsyncClient(base_url=self.base_url, timeout=30) as client:
@@ -319,6 +315,9 @@ class VLLMEngine:
             process.wait()
         # Its end is the sign for the others; whoever does not heed it is not asked again.
         _, alive = psutil.wait_procs(family, timeout=_STRAGGLER_SECONDS)
-        for left in {*alive, *self._family(process)}:
+        stragglers = [*{*alive, *self._family(process)}]
+        for left in stragglers:
             with contextlib.suppress(psutil.Error):
                 left.kill()
+        # A killed process is there until the kernel is done with it.
+        psutil.wait_procs(stragglers, timeout=_STRAGGLER_SECONDS)

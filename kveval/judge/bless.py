@@ -30,7 +30,7 @@ from kveval.storage import write_atomically
 
 BLESSED_VERSION = 1
 # They differ between launches of the same engine on the same machine.
-VOLATILE_FACTS = {"startup_seconds", "log_path"}
+VOLATILE_FACTS = {"startup_seconds", "kv_cache_gib", "log_path"}
 
 Score = Annotated[float, Field(ge=0, le=1)]
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from kveval.errors import UsageError, nearest
 from kveval.judge.bless import Blessed, load_blessed
+from kveval.judge.cold import cold_checks
 from kveval.judge.comparison import Comparison
 from kveval.judge.diff import Contest, Judgement, contests, judge_run
 from kveval.judge.fitness import infrastructure_problem, load_ended_run
@@ -186,6 +187,9 @@ def _notes(run: Run, blessed: Blessed | None, judgement: Judgement) -> Iterator[
         for finding in variant.findings:
             if finding.level != "info":
                 yield finding.model_copy(update={"message": f"{name}: {finding.message}"})
+    for check in cold_checks(run):
+        if check.finding:
+            yield check.finding.model_copy(update={"message": f"{check.variant}: {check.finding.message}"})
     yield from _unequal_control(run, judgement)
     unused = sorted(set(policy.margins) - set(run.samples["family"]))
     if unused:

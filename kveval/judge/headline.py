@@ -57,6 +57,16 @@ def headline(comparisons: Sequence[Comparison], policy: Policy) -> Headline:
     return Headline(variant, word, "; ".join(parts))
 
 
+def held_to(lengths: Sequence[Comparison]) -> int | None:
+    """The largest context length up to which every one of `lengths` passes; None where the first does not."""
+    limit = None
+    for row in lengths:
+        if row.verdict is None or row.verdict.word != "pass":
+            break
+        limit = row.group.context_length
+    return limit
+
+
 def _has_own_margin(comparison: Comparison, policy: Policy) -> bool:
     return comparison.group.level == "family" and comparison.group.family in policy.margins
 

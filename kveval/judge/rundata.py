@@ -15,11 +15,12 @@ from kveval.runs import RunDirectory
 
 SAMPLE_COLUMNS = (
     "sample_id", "haystack_id", "task", "family", "context_length", "prompt_tokens", "prompt_sha256", "depth_percent",
-    "doc",
+    "max_output_tokens", "doc",
 )  # fmt: skip
 RECORD_COLUMNS = (
     "sample_id", "outcome", "score", "output", "finish_reason", "output_token_ids", "logprobs", "prompt_tokens",
     "cached_tokens", "output_tokens", "ttft_ms", "itl_ms", "total_ms", "attempts", "error", "metrics",
+    "sent_at",
 )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kveval.measure.client import Answer, Request
+from kveval.measure.answer import Answer, Request
 from kveval.records import Outcome, Record, RecordError, SampleRow, pack_logprobs
 from kveval.tasks.outcome import classify
 from kveval.tasks.task import Sample, Task
@@ -52,7 +52,7 @@ def record_of(sample: Sample, task: Task, variant: str, answer: Answer) -> Recor
         finish_reason=answer.finish_reason,
         prompt_tokens=answer.prompt_tokens,
         cached_tokens=answer.cached_tokens,
-        output_tokens=sum(answer.chunk_tokens),
+        output_tokens=answer.output_tokens,
         output_token_ids=answer.output_token_ids,
         sent_at=answer.sent_at,
         ttft_ms=answer.ttft_ms,
@@ -69,8 +69,9 @@ def record_of(sample: Sample, task: Task, variant: str, answer: Answer) -> Recor
 def _judge_answer(sample: Sample, task: Task, answer: Answer) -> tuple[Outcome, dict[str, float], RecordError | None]:
     if answer.error_kind is not None:
         return "engine_error", {}, RecordError(kind=answer.error_kind, message=answer.error_message)
-    if answer.prompt_tokens is not None and answer.prompt_tokens != len(sample.prompt):
-        message = f"the engine saw {answer.prompt_tokens} prompt tokens, {len(sample.prompt)} were sent"
+    sent = len(sample.prompt) if answer.sent_tokens is None else answer.sent_tokens
+    if answer.prompt_tokens is not None and answer.prompt_tokens != sent:
+        message = f"the engine saw {answer.prompt_tokens} prompt tokens, {sent} were sent"
         return "engine_error", {}, RecordError(kind="prompt_changed", message=message)
     if answer.prompt_token_ids is not None and not np.array_equal(answer.prompt_token_ids, sample.prompt.token_ids()):
         message = "the engine made other prompt tokens of the messages than the chat template does here"

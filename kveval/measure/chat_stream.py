@@ -10,9 +10,6 @@ from typing import Any
 from kveval.tasks.calls import calls_text
 from kveval.tasks.task import Chat
 
-COMPLETIONS = "/v1/completions"
-CHAT_COMPLETIONS = "/v1/chat/completions"
-
 
 def chat_fields(chat: Chat, logprobs: int) -> dict[str, Any]:
     """What a request's body holds in place of a completion's ``prompt`` and ``logprobs``.
@@ -74,6 +71,13 @@ class ChatOutput:
             "finish_reason": choice.get("finish_reason"),
             "logprobs": {"tokens": tokens, "top_logprobs": alternatives} if tokens else None,
         }
+
+    @staticmethod
+    def whole_choice(choice: Mapping[str, Any]) -> dict[str, Any]:
+        """The choice of an answer that came in one piece, as its only delta."""
+        message = dict(choice["message"])
+        calls = [{**call, "index": index} for index, call in enumerate(message.get("tool_calls") or ())]
+        return {**choice, "delta": {**message, "tool_calls": calls}}
 
     def _take_call(self, part: Mapping[str, Any]) -> None:
         call = self.calls.setdefault(int(part.get("index") or 0), {"name": "", "arguments": ""})

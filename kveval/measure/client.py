@@ -6,97 +6,25 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
 
 import httpx
-import numpy as np
 import tenacity
 
 from kveval.config import RequestsConfig
-from kveval.measure.chat_stream import CHAT_COMPLETIONS, COMPLETIONS, ChatOutput, chat_fields
-from kveval.tasks.task import Chat
+from kveval.engines.access import Access, retry_after_s, served_entry
+from kveval.engines.dialect import CHAT_COMPLETIONS, COMPLETIONS, Spell
+from kveval.measure.answer import Answer, Request, RequestFailedError, take, unicode
+from kveval.measure.chat_stream import ChatOutput
+from kveval.measure.patience import Patience
+from kveval.measure.token_names import named_by_id
+from kveval.measure.wording import body_of
 
-T = TypeVar("T")
-
-_TOKEN_PREFIX = "token_id:"  # noqa: S105
 _RETRIED_STATUS = (408, 429, 500, 502, 503, 504)
 _BACKOFF = tenacity.wait_exponential(multiplier=0.5, max=20) + tenacity.wait_random(0, 1)
 # Finish reasons of an output that the engine broke off itself.
 _BROKEN_OFF = ("abort", "error")
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What is asked.
-
-    Attributes:
-        token_ids: int32 [prompt_tokens].
-        cache_salt: requests share prefix-cache blocks only with the same salt.
-        chat: asks the chat endpoint for this in place of the token ids, which it makes itself.
-    """
-
-    token_ids: np.ndarray
-    max_output_tokens: int
-    stop: tuple[str, ...] = ()
-    cache_salt: str | None = None
-    chat: Chat | None = None
-
-
-@dataclass(slots=True)
-class Answer:
-    """What came back, or why nothing did.
-
-    Attributes:
-        sent_at: Unix time in seconds of the attempt that counts.
-        token_ms: arrival of each chunk, milliseconds after `sent_at`; `chunk_tokens` aligned with it.
-        top_ids: one list of token ids per output token, most likely first; `top_logprobs` aligned with it.
-        prompt_token_ids: what a chat endpoint made of its messages; None where it does not say.
-        error_kind: bad_request, http_NNN, timeout, connection, broken_stream, aborted, non_finite or None.
-    """
-
-    text: str = ""
-    finish_reason: str | None = None
-    prompt_tokens: int | None = None
-    cached_tokens: int | None = None
-    output_token_ids: list[int] = field(default_factory=list)
-    sent_at: float = 0.0
-    total_ms: float = 0.0
-    token_ms: list[float] = field(default_factory=list)
-    chunk_tokens: list[int] = field(default_factory=list)
-    top_ids: list[list[int]] = field(default_factory=list)
-    top_logprobs: list[list[float]] = field(default_factory=list)
-    prompt_token_ids: list[int] | None = None
-    attempts: int = 1
-    error_kind: str | None = None
-    error_message: str = ""
-
-    @property
-    def ttft_ms(self) -> float | None:
-        return self.token_ms[0] if self.token_ms else None
-
-    @property
-    def itl_ms(self) -> float | None:
-        """Mean gap between the tokens after the first."""
-        after_first = sum(self.chunk_tokens) - 1
-        if after_first < 1 or len(self.token_ms) < 2:
-            return None
-        return (self.token_ms[-1] - self.token_ms[0]) / after_first
-
-    @property
-    def is_server_failure(self) -> bool:
-        """Whether the server, not this one request, may be the cause."""
-        return self.error_kind is not None and self.error_kind not in ("bad_request", "non_finite")
-
-
-class RequestFailedError(Exception):
-    """One attempt failed. `retry`: another may succeed."""
-
-    def __init__(self, kind: str, message: str, *, retry: bool) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.retry = retry
 
 
 class Client:
@@ -104,22 +32,28 @@ class Client:
 
     Args:
         exit_message: why the server is gone, or None; a dead server is not asked again.
+        spell: token ids as text, for a server that takes nothing else; see `body_of`.
+        ids_by_text: of tokens, for a server that names them by text; called when that is needed.
     """
 
     def __init__(
-        self, base_url: str, model: str, config: RequestsConfig, exit_message: Callable[[], str | None]
+        self,
+        base_url: str,
+        model: str,
+        config: RequestsConfig,
+        exit_message: Callable[[], str | None],
+        *,
+        access: Access | None = None,
+        spell: Spell | None = None,
+        ids_by_text: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self._model = model
         self._config = config
         self._exit_message = exit_message
-        self._http = httpx.AsyncClient(
-            base_url=base_url,
-            timeout=httpx.Timeout(config.timeout_s, connect=10.0),
-            limits=httpx.Limits(max_connections=None),
-            trust_env=False,
-            # Without TLS there is nothing to verify, and loading the certificates takes a while.
-            verify=base_url.startswith("https:"),
-        )
+        self.access = access or Access()
+        self._spell = spell
+        self._ids_by_text = ids_by_text
+        self._http = self.access.http(base_url, httpx.Timeout(config.timeout_s, connect=10.0))
 
     async def __aenter__(self) -> Client:
         return self
@@ -127,53 +61,50 @@ class Client:
     async def __aexit__(self, *_: object) -> None:
         await self._http.aclose()
 
-    def body(self, request: Request) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "model": self._model,
-            "max_tokens": request.max_output_tokens,
-            "temperature": 0.0,
-            "seed": 0,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-        if request.chat is not None:
-            body |= chat_fields(request.chat, self._config.logprobs)
-        else:
-            body["prompt"] = request.token_ids.tolist()
-            if self._config.logprobs:
-                body |= {"logprobs": self._config.logprobs, "return_tokens_as_token_ids": True}
-        if request.stop:
-            body["stop"] = list(request.stop)
-        if request.cache_salt:
-            body["cache_salt"] = request.cache_salt
-        return body
+    def body(self, request: Request) -> tuple[dict[str, Any], int]:
+        """What is sent for `request`, and how many prompt tokens the server should count."""
+        return body_of(
+            request,
+            model=self._model,
+            logprobs=self._config.logprobs,
+            dialect=self.access.dialect,
+            spell=self._spell,
+            salt=self.access.cache_salt,
+        )
 
     async def ask(self, request: Request) -> Answer:
         """Never raises for what a server can do: a failure is an `Answer` with `error_kind`."""
-        content = json.dumps(self.body(request), separators=(",", ":")).encode()
+        body, sent_tokens = self.body(request)
+        content = json.dumps(body, separators=(",", ":")).encode()
         answer = Answer()
-        retrying = tenacity.AsyncRetrying(
-            stop=tenacity.stop_after_attempt(self._config.max_attempts),
-            wait=_BACKOFF,
-            retry=tenacity.retry_if_exception(self._may_succeed_later),
-            reraise=True,
-        )
+        retrying = self._retrying()
         attempts = 0
         try:
             async for attempt in retrying:
                 with attempt:
                     attempts += 1
-                    answer = Answer(attempts=attempts)
-                    await self._attempt(content, answer, ChatOutput() if request.chat is not None else None)
+                    answer = Answer(attempts=attempts, sent_tokens=sent_tokens)
+                    await self._attempt(content, answer, request)
         except RequestFailedError as error:
-            answer.error_kind, answer.error_message = error.kind, _unicode(str(error))
-        answer.text = _unicode(answer.text)
+            answer.error_kind, answer.error_message = error.kind, unicode(self.access.scrub(str(error)))
+        answer.text = unicode(answer.text)
         return answer
+
+    def _retrying(self) -> tenacity.AsyncRetrying:
+        patience = Patience(self._config.max_attempts, self._config.timeout_s, _BACKOFF)
+        return tenacity.AsyncRetrying(
+            stop=patience.stop,
+            wait=patience.wait,
+            retry=tenacity.retry_if_exception(self._may_succeed_later),
+            reraise=True,
+        )
 
     def _may_succeed_later(self, error: BaseException) -> bool:
         return isinstance(error, RequestFailedError) and error.retry and self._exit_message() is None
 
-    async def _attempt(self, content: bytes, answer: Answer, chat: ChatOutput | None) -> None:
+    async def _attempt(self, content: bytes, answer: Answer, request: Request) -> None:
+        chat = ChatOutput() if request.chat is not None else None
+        all_named = True
         answer.sent_at = time.time()
         started = time.perf_counter()
         try:
@@ -189,9 +120,12 @@ class Client:
             ):
                 if response.status_code != httpx.codes.OK:
                     message = (await response.aread())[:2000].decode("utf-8", "replace")
-                    raise _http_failure(response.status_code, message)
-                async for event in _events(response):
-                    _take(event, answer, (time.perf_counter() - started) * 1000, chat)
+                    raise _http_failure(response.status_code, message, retry_after_s(response))
+                async for event in _events(response) if self.access.dialect.streams else _whole(response, chat):
+                    if self.access.dialect.names_tokens_by == "text":
+                        event, named = self._named(event)
+                        all_named = all_named and named
+                    take(event, answer, (time.perf_counter() - started) * 1000, chat, request.ignore_eos)
         except (TimeoutError, httpx.TimeoutException) as error:
             message = f"no whole answer within {self._config.timeout_s:g} s"
             raise RequestFailedError("timeout", message, retry=True) from error
@@ -200,6 +134,11 @@ class Client:
             raise RequestFailedError("connection", message, retry=True) from error
         finally:
             answer.total_ms = (time.perf_counter() - started) * 1000
+        if not all_named:
+            answer.output_token_ids, answer.top_ids, answer.top_logprobs = [], [], []
+        if not self.access.dialect.streams:
+            answer.token_ms, answer.chunk_tokens = [], []
+        self._check_answering(answer)
         if answer.finish_reason is None:
             raise RequestFailedError("broken_stream", "the stream ended without a finish_reason", retry=True)
         if answer.finish_reason in _BROKEN_OFF:
@@ -208,24 +147,61 @@ class Client:
         if not all(math.isfinite(value) for row in answer.top_logprobs for value in row):
             raise RequestFailedError("non_finite", "the server returned non-finite logprobs", retry=False)
 
+    def _named(self, event: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+        try:
+            return named_by_id(event, self._ids_by_text())
+        except (AttributeError, TypeError, LookupError) as error:
+            raise RequestFailedError("broken_stream", f"unexpected answer: {str(event)[:200]}", retry=True) from error
+
+    def _check_answering(self, answer: Answer) -> None:
+        began_with = self.access.answers_as
+        if began_with is not None and answer.model not in (None, began_with):
+            message = f"another model answers: {answer.model!r}, until now it was {began_with!r}"
+            raise RequestFailedError("other_model", message, retry=False)
+
+    async def other_model(self) -> str | None:
+        """What a server that is not ours serves in place of the model the variant was begun with; None: nothing else.
+
+        Asked after every answer, before it is kept: many servers answer to any name.
+        """
+        if self.access.served is None:
+            return None
+        try:
+            response = await self._http.get("/v1/models", timeout=10)
+            models = response.json()
+        except (httpx.HTTPError, ValueError):
+            return None
+        served = served_entry(models, self._model) if response.status_code == httpx.codes.OK else self.access.served
+        if served == self.access.served:
+            return None
+        return f"the server's model changed from {dict(self.access.served)} to {served}"
+
     async def perplexity(self, text: str) -> float:
-        """Perplexity of `text` under the served model, from its prompt logprobs.
+        """Perplexity of `text` under the served model, from its logprobs.
 
         Raises:
             RequestFailedError: no such answer, or a non-finite one.
         """
-        body = {
-            "model": self._model, "prompt": text, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0,
-        }  # fmt: skip
+        return await self._retrying()(self._perplexity, text)
+
+    async def _perplexity(self, text: str) -> float:
+        echoed = self.access.dialect.perplexity == "echo"
+        how = {"echo": True, "logprobs": 1} if echoed else {"prompt_logprobs": 0}
+        body = {"model": self._model, "prompt": text, "max_tokens": 1, "temperature": 0.0, **how}
         try:
             response = await self._http.post("/v1/completions", json=body)
         except httpx.HTTPError as error:
             raise RequestFailedError("connection", self._exit_message() or repr(error), retry=False) from error
         if response.status_code != httpx.codes.OK:
-            raise _http_failure(response.status_code, response.text[:2000])
+            raise _http_failure(response.status_code, self.access.scrub(response.text[:2000]), retry_after_s(response))
         try:
-            rows = json.loads(response.content)["choices"][0]["prompt_logprobs"]
-            values = [next(iter(row.values()))["logprob"] for row in rows if row]
+            whole = json.loads(response.content)
+            choice = whole["choices"][0]
+            if echoed:
+                # The first token has no logprob; the one that was generated may follow.
+                values = choice["logprobs"]["token_logprobs"][1 : whole["usage"]["prompt_tokens"]]
+            else:
+                values = [next(iter(row.values()))["logprob"] for row in choice["prompt_logprobs"] if row]
             result = math.exp(-sum(values) / len(values))
         except (ValueError, KeyError, TypeError, IndexError, ZeroDivisionError, OverflowError, StopIteration) as error:
             raise RequestFailedError("non_finite", f"unusable prompt logprobs: {error!r}", retry=False) from error
@@ -243,12 +219,14 @@ class Client:
 
     async def is_healthy(self) -> bool:
         try:
-            return (await self._http.get("/health", timeout=10)).status_code == httpx.codes.OK
+            # Every OpenAI-compatible server lists its models; not every one has vLLM's /health.
+            path = "/health" if self.access.served is None else "/v1/models"
+            return (await self._http.get(path, timeout=10)).status_code == httpx.codes.OK
         except httpx.HTTPError:
             return False
 
 
-def _http_failure(status: int, body: str) -> RequestFailedError:
+def _http_failure(status: int, body: str, retry_after: float | None = None) -> RequestFailedError:
     message = body
     try:
         data = json.loads(body)
@@ -256,7 +234,21 @@ def _http_failure(status: int, body: str) -> RequestFailedError:
     except (ValueError, AttributeError):
         pass
     kind = "bad_request" if status in (400, 413, 422) else f"http_{status}"
-    return RequestFailedError(kind, f"HTTP {status}: {str(message)[:500]}", retry=status in _RETRIED_STATUS)
+    return RequestFailedError(
+        kind, f"HTTP {status}: {str(message)[:500]}", retry=status in _RETRIED_STATUS, retry_after_s=retry_after
+    )
+
+
+async def _whole(response: httpx.Response, chat: ChatOutput | None) -> AsyncIterator[dict[str, Any]]:
+    """An answer that came in one piece, as the only event of a stream."""
+    content = await response.aread()
+    try:
+        event = json.loads(content)
+        if chat is not None:
+            event = event | {"choices": [chat.whole_choice(choice) for choice in event["choices"]]}
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise RequestFailedError("broken_stream", f"not an answer: {content[:200]!r}", retry=True) from error
+    yield event
 
 
 async def _events(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
@@ -276,54 +268,3 @@ async def _events(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
         if event.get("error"):
             raise RequestFailedError("http_500", f"error in the stream: {str(event['error'])[:500]}", retry=True)
         yield event
-
-
-def _take(event: dict[str, Any], answer: Answer, elapsed_ms: float, chat: ChatOutput | None = None) -> None:
-    try:
-        if chat is not None and event.get("prompt_token_ids"):
-            answer.prompt_token_ids = [int(token) for token in event["prompt_token_ids"]]
-        usage = event.get("usage")
-        if usage:
-            answer.prompt_tokens = _optional(usage.get("prompt_tokens"), int)
-            details = usage.get("prompt_tokens_details") or {}
-            answer.cached_tokens = _optional(details.get("cached_tokens"), int)
-        for spelled in event.get("choices") or ():
-            choice = spelled if chat is None else chat.completion_choice(spelled)
-            answer.text = answer.text + (choice.get("text") or "") if chat is None else chat.text
-            answer.finish_reason = _unicode(_optional(choice.get("finish_reason"), str) or "") or answer.finish_reason
-            _take_tokens(choice, answer, elapsed_ms)
-    except (AttributeError, TypeError, ValueError, LookupError, OverflowError) as error:
-        raise RequestFailedError("broken_stream", f"unexpected answer: {str(event)[:200]}", retry=True) from error
-
-
-def _take_tokens(choice: dict[str, Any], answer: Answer, elapsed_ms: float) -> None:
-    logprobs = choice.get("logprobs")
-    tokens = logprobs["tokens"] if logprobs else []
-    if tokens or choice.get("text"):
-        answer.token_ms.append(round(elapsed_ms, 3))
-        answer.chunk_tokens.append(max(len(tokens), 1))
-    answer.output_token_ids += [_token_id(token) for token in tokens]
-    for alternatives in (logprobs or {}).get("top_logprobs") or ():
-        # JSON has no NaN: the engine writes null.
-        values = {token: math.nan if value is None else float(value) for token, value in (alternatives or {}).items()}
-        ranked = sorted(values.items(), key=lambda item: -item[1])
-        answer.top_ids.append([_token_id(token) for token, _ in ranked])
-        answer.top_logprobs.append([value for _, value in ranked])
-
-
-def _token_id(token: str) -> int:
-    number = int(token.removeprefix(_TOKEN_PREFIX))
-    if not 0 <= number < 1 << 31:
-        raise ValueError(f"{token} is no token id")
-    return number
-
-
-def _unicode(text: str) -> str:
-    """JSON can spell halves of surrogate pairs, which are no text."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _optional(value: Any, kind: type[T]) -> T | None:
-    if value is not None and not isinstance(value, kind):
-        raise TypeError(f"{value!r} is not {kind.__name__}")
-    return value

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import kveval
+from kveval.engines.capabilities import ResolvedVariant
 from kveval.engines.facts import Facts
+from kveval.engines.speculation import partner_of
 from kveval.errors import ResumeError
 from kveval.measure import provenance
 from kveval.measure.plan import Plan, hash_inputs
@@ -36,9 +38,12 @@ def new_manifest(plan: Plan) -> Manifest:
                 of=variant.of,
                 spec={
                     "kv_cache_dtype": variant.kv_cache_dtype,
+                    "endpoint": variant.config.endpoint.model_dump(mode="json") if variant.config.endpoint else None,
                     "storage": variant.storage,
                     "emulate": variant.emulate.model_dump(mode="json") if variant.emulate else None,
                     "engine_args": plan.config.engine.args | variant.config.engine_args,
+                    "speculative_config": variant.config.speculative_config,
+                    "without_speculation": _partner(variant, plan),
                     "model": str(plan.models[variant.name].path),
                 },
             )
@@ -51,6 +56,11 @@ def new_manifest(plan: Plan) -> Manifest:
     )
 
 
+def _partner(variant: ResolvedVariant, plan: Plan) -> str | None:
+    partner = partner_of(variant, plan.variants)
+    return partner.name if partner else None
+
+
 def _sampling(plan: Plan) -> dict[str, Any]:
     sampling: dict[str, Any] = {"temperature": 0.0, "seed": 0, "prompt_style": plan.prompt_format.style}
     if plan.routes:
@@ -59,7 +69,7 @@ def _sampling(plan: Plan) -> dict[str, Any]:
 
 
 # What may change between a run and its resumption without changing any answer.
-_MAY_CHANGE = ("out", "judge", "requests", "accept_findings")
+_MAY_CHANGE = ("out", "judge", "requests", "accept_findings", "cold_check", "load")
 
 
 def check_same_run(old: Manifest, new: Manifest) -> None:

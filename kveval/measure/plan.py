@@ -8,14 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kveval.config import SweepConfig, TaskConfig
+from kveval.engines.access import Access
 from kveval.engines.capabilities import ResolvedVariant, resolve, twin
 from kveval.engines.facts import checkpoint_scales
 from kveval.engines.installation import Installation
+from kveval.engines.speculation import check_speculation
 from kveval.errors import ConfigError, PlanError
+from kveval.load_config import LoadConfig
 from kveval.measure.given import check_routes, load_given
 from kveval.measure.model import Model, hash_model, read_model
 from kveval.measure.route import Route, choose_route, server_template
-from kveval.measure.schedule import group_by_haystack
+from kveval.measure.schedule import cold_samples, group_by_haystack
 from kveval.measure.smoke import OUTPUT_TOKENS
 from kveval.tasks.chat import ChatTemplate
 from kveval.tasks.chat_haystack import chat_samples
@@ -36,13 +39,11 @@ _OWN_FLAGS = {
     "host": "none, the engine listens on this machine only",
     "served-model-name": "none",
     "kv-cache-dtype": "kv_cache_dtype of a variant",
+    "speculative-config": "speculative_config of a variant",
+    "spec-method": "speculative_config of a variant",
+    "spec-model": "speculative_config of a variant",
+    "spec-tokens": "speculative_config of a variant",
 }
-
-# Assumed for the estimate only: useful arithmetic per second of one CPU core, and of a data-centre GPU.
-_CPU_CORE_FLOPS = 8e10
-_GPU_FLOPS = 2e14
-_LAUNCH_SECONDS = {"cpu": 45.0}
-_GPU_LAUNCH_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,11 @@ class Plan:
             return [sample for sample in self.samples if sample.sample_id in self.aa_sample_ids]
         return self.samples
 
+    @property
+    def cold_samples(self) -> list[Sample]:
+        """Asked again without the prefix cache, of every variant that is no control."""
+        return cold_samples(self.samples, self.config.cold_check, self.config.seed)
+
 
 def make_plan(config: SweepConfig, installation: Installation) -> Plan:
     """Raises UsageError: one line naming the key, the value and what is allowed."""
@@ -96,7 +102,8 @@ def make_plan(config: SweepConfig, installation: Installation) -> Plan:
     asked = load_tasks([task.name for task in generated])
     tasks = {task.name: task for task in (*asked.values(), *(one.task for one in given))}
     cells = [cell for wanted in generated for cell in cells_of(config, wanted, asked[wanted.name])]
-    _check_flags(config)
+    check_flags(config)
+    _check_keys(config)
     _check_window(config, variants, models, tasks, cells)
     prompt_format = PromptFormat.load(model.path, config.prompt_style, config.chat_template_kwargs)
     _check_same_prompts(models, model, prompt_format, config)
@@ -107,12 +114,13 @@ def make_plan(config: SweepConfig, installation: Installation) -> Plan:
     ]
     check_routes(given, routes)
     asked_as_given = [sample for one in given for sample in given_samples(one, prompt_format, chat)]
-    windows = list(_windows(config, variants, models))
-    for whose, window in windows:
+    limits = list(windows(config, variants, models))
+    for whose, window in limits:
         check_fits(asked_as_given, window - _SLACK_TOKENS, whose, least_output_tokens=OUTPUT_TOKENS)
     samples += asked_as_given
     longest = max(len(sample.prompt) + max(sample.max_output_tokens, OUTPUT_TOKENS) for sample in samples)
-    least = min([_LEAST_MODEL_LEN, *(window for _, window in windows)])
+    longest = max(longest, config.load.longest_tokens if config.load else 0)
+    least = min([_LEAST_MODEL_LEN, *(window for _, window in limits)])
     return Plan(
         config=config,
         installation=installation,
@@ -149,6 +157,8 @@ def plan_variants(config: SweepConfig, installation: Installation) -> list[Resol
         aa_name = f"{baseline.name}-aa"
         again = [ResolvedVariant(aa_name, baseline.config, baseline.kv_cache_dtype, None, "aa", of=baseline.name)]
     planned = [baseline, *again, *candidates, *twins]
+    for variant in planned:
+        check_speculation(variant, device)
     names = [variant.name for variant in planned]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
@@ -185,7 +195,8 @@ def _check_twins(variants: list[ResolvedVariant], model: Model) -> None:
             )
 
 
-def _check_flags(config: SweepConfig) -> None:
+def check_flags(config: SweepConfig) -> None:
+    """Raises PlanError: an engine flag that kveval sets itself."""
     places = {"engine.args": config.engine.args}
     places |= {f"variants.{variant.name}.engine_args": variant.engine_args for variant in config.variants}
     for place, arguments in places.items():
@@ -195,6 +206,13 @@ def _check_flags(config: SweepConfig) -> None:
                 raise PlanError(f"{place}: {name!r} is set by kveval; allowed: {instead}")
 
 
+def _check_keys(config: SweepConfig) -> None:
+    for variant in config.variants:
+        if variant.endpoint is not None:
+            variant.endpoint.api_key(f"variants.{variant.name}.endpoint")
+            Access(ca_file=variant.endpoint.ca_file).certificates()
+
+
 def _check_window(
     config: SweepConfig,
     variants: list[ResolvedVariant],
@@ -202,7 +220,7 @@ def _check_window(
     tasks: dict[str, Task],
     cells: list[Cell],
 ) -> None:
-    for whose, window in _windows(config, variants, models):
+    for whose, window in windows(config, variants, models):
         for cell in cells:
             budget = tasks[cell.task].max_output_tokens
             if cell.context_length + budget + _SLACK_TOKENS > window:
@@ -210,20 +228,35 @@ def _check_window(
                     f"context_lengths: {cell.context_length} with {budget} output tokens of {cell.task} does not fit "
                     f"{whose} {window}; allowed: up to {window - budget - _SLACK_TOKENS}"
                 )
+        if config.load:
+            check_load_fits(config.load, whose, window)
 
 
-def _windows(
+def check_load_fits(load: LoadConfig, whose: str, window: int) -> None:
+    """Raises PlanError: a prompt under load is longer than the server takes."""
+    if load.longest_tokens + _SLACK_TOKENS > window:
+        raise PlanError(
+            f"load.prompt_lengths: {max(load.prompt_lengths)} with {load.output_tokens} output tokens does not fit "
+            f"{whose} {window}; allowed: up to {window - load.output_tokens - _SLACK_TOKENS}"
+        )
+
+
+def windows(
     config: SweepConfig, variants: list[ResolvedVariant], models: dict[str, Model]
 ) -> Iterator[tuple[str, int]]:
     """(whose, tokens) of every variant with a limit."""
     for variant in variants:
-        flag = _flag_tokens(config.engine.args | variant.config.engine_args)
+        endpoint = variant.config.endpoint
+        flag = flag_tokens(config.engine.args | variant.config.engine_args)
+        if endpoint is not None:
+            flag = endpoint.declared.max_model_len
         window = flag or models[variant.name].window
         if window is not None:
             yield f"max-model-len of {variant.name}," if flag else "the model's window of", window
 
 
-def _flag_tokens(arguments: Mapping[str, Any]) -> int | None:
+def flag_tokens(arguments: Mapping[str, Any]) -> int | None:
+    """What ``max-model-len`` says among engine flags."""
     flag = arguments.get("max-model-len", arguments.get("max_model_len"))
     return int(flag) if str(flag).isdigit() else None
 
@@ -251,13 +284,19 @@ def _aa_share(samples: list[Sample], share: float) -> Iterator[str]:
             yield sample.sample_id
 
 
+def hash_models(models: Mapping[str, Model], of_the_sweep: Model) -> dict[str, str]:
+    """sha256 of the files of every variant's model."""
+    inputs: dict[str, str] = {}
+    for path in sorted({model.path for model in models.values()}):
+        users = [name for name, model in models.items() if model.path == path]
+        label = "model" if path == of_the_sweep.path else f"model of {users[0]}"
+        inputs |= {f"{label}/{name}": digest for name, digest in hash_model(read_model(path)).items()}
+    return inputs
+
+
 def hash_inputs(plan: Plan) -> dict[str, str]:
     """sha256 of everything outside the configuration that decides prompts, answers or scores."""
-    inputs: dict[str, str] = {}
-    for path in sorted({model.path for model in plan.models.values()}):
-        users = [name for name, model in plan.models.items() if model.path == path]
-        label = "model" if path == plan.model.path else f"model of {users[0]}"
-        inputs |= {f"{label}/{name}": digest for name, digest in hash_model(read_model(path)).items()}
+    inputs = hash_models(plan.models, plan.model)
     inputs["tokenizer"] = plan.prompt_format.tokenizer_sha256
     if plan.prompt_format.chat_template_sha256:
         inputs["chat template"] = plan.prompt_format.chat_template_sha256
@@ -267,69 +306,3 @@ def hash_inputs(plan: Plan) -> dict[str, str]:
     for name, task in sorted(plan.tasks.items()):
         inputs[f"task/{name}"] = hashlib.sha256(repr((task.version, task.metadata)).encode()).hexdigest()
     return inputs
-
-
-def describe(plan: Plan) -> dict[str, Any]:
-    """The plan as data: what ``kveval sweep --dry-run`` prints."""
-    groups = group_by_haystack(plan.samples)
-    unshared = sum(len(sample.prompt) for sample in plan.samples)
-    shared = sum(group.shared_tokens + sum(len(s.prompt.tail) for s in group.samples) for group in groups)
-    output = sum(sample.max_output_tokens for sample in plan.samples)
-    share = len(plan.aa_sample_ids) / len(plan.samples)
-    passes = sum(share if variant.role == "aa" else 1.0 for variant in plan.variants)
-    return {
-        "model": str(plan.model.path),
-        "device": plan.installation.device.kind,
-        "engine": f"{plan.installation.distribution or 'configured command'} {plan.installation.version or ''}".strip(),
-        "prompt_style": plan.prompt_format.style,
-        "asked_through": {task: f"{route.name} ({route.reason})" for task, route in plan.routes.items()},
-        "variants": [
-            {
-                "name": v.name, "role": v.role, "kv_cache_dtype": v.kv_cache_dtype, "storage": v.storage,
-                "emulates": None if v.emulate is None else f"{v.emulate.format} {v.emulate.granularity}",
-                "samples": len(plan.samples_of(v)),
-            }
-            for v in plan.variants
-        ],
-        "cells": _cell_rows(plan),
-        "samples": len(plan.samples),
-        "haystacks": len(groups),
-        "prompt_tokens": unshared,
-        "prefill_tokens_without_sharing": unshared,
-        "prefill_tokens_with_sharing": shared,
-        "output_tokens_at_most": output,
-        "engine_launches": len(plan.variants),
-        "requests": round(passes * len(plan.samples)),
-        "max_model_len": plan.max_model_len,
-        "estimate": _estimate(plan, shared, output, passes),
-    }  # fmt: skip
-
-
-def _cell_rows(plan: Plan) -> list[dict[str, Any]]:
-    styles = {cell.task: cell.haystack_style for cell in plan.cells}
-    cells: dict[tuple[str, int], list[Sample]] = {}
-    for sample in plan.samples:
-        cells.setdefault((sample.task, sample.context_length), []).append(sample)
-    return [
-        {
-            "task": task, "context_length": context_length, "samples": len(samples),
-            "haystacks": len({sample.haystack_id for sample in samples}), "haystack": styles.get(task, "as given"),
-        }
-        for (task, context_length), samples in cells.items()
-    ]  # fmt: skip
-
-
-def _estimate(plan: Plan, prefill_tokens: int, output_tokens: int, passes: float) -> dict[str, Any]:
-    """Seconds from 2 x parameters operations a token (Kaplan et al., arXiv 2001.08361, section 2.1)."""
-    import os
-
-    kind = plan.installation.device.kind
-    flops = _CPU_CORE_FLOPS * (os.cpu_count() or 1) if kind == "cpu" else _GPU_FLOPS
-    launches = _LAUNCH_SECONDS.get(kind or "", _GPU_LAUNCH_SECONDS) * len(plan.variants)
-    asking = passes * (prefill_tokens + output_tokens) * 2 * plan.model.parameters / flops
-    return {
-        "seconds": round(launches + asking),
-        "launch_seconds": round(launches),
-        "asking_seconds": round(asking),
-        "assumes": f"{flops:.0e} operations per second; measured speed replaces this once the run is going",
-    }

@@ -48,7 +48,11 @@ def choose_route(task: Task, config: SweepConfig, template: ChatTemplate) -> Rou
         return None
     if config.prompt_style == "completion":
         return Route("text", "prompt_style is completion")
-    if form == "tools":
+    for variant in config.variants:
+        chat = "tools" if variant.endpoint is None else variant.endpoint.chat
+        if chat == "none" or (chat, form) == ("messages", "tools"):
+            return Route("text", f"variants.{variant.name}.endpoint.chat is {chat}")
+    if form == "tools" and not config.is_attached:
         for name, flags in _flags_of_variants(config):
             missing = [flag for flag in _PARSER_FLAGS if flags.get(flag) in (None, False)]
             if missing:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby, zip_longest
 
+from kveval.records import Role
 from kveval.tasks.task import Sample
 
 # Room for what the budget cannot see, such as blocks of finished requests not yet freed.
@@ -36,6 +38,47 @@ def group_by_haystack(samples: Iterable[Sample]) -> list[Group]:
         first_seen.setdefault(sample.haystack_id, position)
     ordered.sort(key=lambda sample: first_seen[sample.haystack_id])
     return [Group(key, tuple(members)) for key, members in groupby(ordered, key=lambda s: s.haystack_id)]
+
+
+def prefill_shares(samples: list[Sample]) -> dict[str, int]:
+    """Prompt tokens each sample costs: its haystack's shared part once, with the sample that primes it."""
+    shares: dict[str, int] = {}
+    for group in group_by_haystack(samples):
+        for position, sample in enumerate(group.samples):
+            own = len(sample.prompt.tail) + sample.max_output_tokens
+            shares[sample.sample_id] = own + (group.shared_tokens if position == 0 else 0)
+    return shares
+
+
+def cold_samples(samples: Iterable[Sample], wanted: int | float, seed: int) -> list[Sample]:
+    """What is asked again without the prefix cache: `wanted` samples, or that share of them below 1.
+
+    Only those that follow another of their haystack: the one that primes it is answered cold anyway. One of each cell
+    in turn, short contexts first, because a whole prefill is what each of them costs.
+    """
+    groups = group_by_haystack(samples)
+    cells: dict[tuple[int, str], list[Sample]] = {}
+    for group in groups:
+        for sample in group.samples[1:]:
+            cells.setdefault((sample.context_length, sample.task), []).append(sample)
+
+    def draw(sample: Sample) -> str:
+        return hashlib.sha256(f"{seed}/cold/{sample.sample_id}".encode()).hexdigest()
+
+    drawn = [sorted(cells[cell], key=draw) for cell in sorted(cells)]
+    in_turn = [sample for sample in chain.from_iterable(zip_longest(*drawn)) if sample is not None]
+    asked = sum(len(group.samples) for group in groups)
+    return in_turn[: wanted if isinstance(wanted, int) else max(1, round(wanted * asked))]
+
+
+def cold_tokens(sample: Sample) -> int:
+    """What asking it without the prefix cache costs: its whole prompt, and its output at most."""
+    return len(sample.prompt) + sample.max_output_tokens
+
+
+def is_cold_checked(role: Role) -> bool:
+    """Twins and the A/A run are controls themselves."""
+    return role in ("baseline", "candidate")
 
 
 class Remaining:

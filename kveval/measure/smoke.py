@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kveval.engines.facts import Facts
-from kveval.measure.client import Answer, Client, Request, RequestFailedError
+from kveval.measure.answer import Answer, Request, RequestFailedError
+from kveval.measure.client import Client
 from kveval.records import Finding
 from kveval.tasks.task import Sample
 
@@ -37,23 +38,25 @@ async def smoke(
     sample = pick_sample(samples, facts)
     findings: list[Finding] = []
     result: dict[str, Any] = {"prompt_tokens": len(sample.prompt), "sample_id": sample.sample_id}
-    try:
-        result["perplexity"] = round(await client.perplexity(_PASSAGE), 4)
-    except RequestFailedError as error:
-        findings.append(_error(f"plain text could not be read: {error}"))
-    else:
-        findings += _reading(result["perplexity"], baseline_perplexity)
+    # A server that has no way to be asked has a finding of its own for that.
+    if client.access.dialect.perplexity is not None:
+        try:
+            result["perplexity"] = round(await client.perplexity(_PASSAGE), 4)
+        except RequestFailedError as error:
+            findings.append(_error(f"plain text could not be read: {error}"))
+        else:
+            findings += _reading(result["perplexity"], baseline_perplexity)
 
     request = Request(sample.prompt.token_ids(), OUTPUT_TOKENS, cache_salt="kveval-smoke")
     first, second = await client.ask(request), await client.ask(request)
     result |= {"output": first.text, "cached_tokens_of_repeat": second.cached_tokens}
     for answer in (first, second):
-        problem = _problem(answer)
+        problem = _problem(answer) or (_miscounted(answer) if client.access.served is not None else None)
         if problem:
             findings.append(_error(f"a prompt of {len(sample.prompt)} tokens: {problem}"))
             break
     else:
-        if first.output_token_ids != second.output_token_ids:
+        if (first.output_token_ids, first.text) != (second.output_token_ids, second.text):
             findings.append(
                 Finding(
                     level="warning",
@@ -86,7 +89,20 @@ def _problem(answer: Answer) -> str | None:
         return "the answer is empty"
     if len(answer.output_token_ids) == OUTPUT_TOKENS and len(set(answer.output_token_ids)) == 1:
         return f"the answer is one token over and over: {answer.text[:40]!r}"
+    if not answer.output_token_ids and len(answer.text) >= OUTPUT_TOKENS and _repeats(answer.text):
+        return f"the answer is one piece over and over: {answer.text[:40]!r}"
     return None
+
+
+def _miscounted(answer: Answer) -> str | None:
+    if answer.prompt_tokens in (None, answer.sent_tokens):
+        return None
+    return f"the server counts {answer.prompt_tokens} tokens of it, its tokenizer is another or the prompt was changed"
+
+
+def _repeats(text: str) -> bool:
+    words = text.split()
+    return len(set(text.strip())) == 1 or (len(words) > OUTPUT_TOKENS // 2 and len(set(words)) == 1)
 
 
 def _error(message: str) -> Finding:

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from kveval.engines.base import Engine
 from kveval.engines.capabilities import ResolvedVariant
+from kveval.engines.endpoint_facts import judge_attached
 from kveval.engines.facts import Facts, counters, judge_facts
+from kveval.engines.speculation import judge_partner, with_drafts_judged
 from kveval.engines.vllm import VLLMEngine
-from kveval.errors import EngineError, FactsError
+from kveval.errors import EngineError, FactsError, ResumeError
 from kveval.measure import provenance
 from kveval.measure.asking import record_of, request_of, sample_row
+from kveval.measure.attach import attach
 from kveval.measure.client import Client
+from kveval.measure.cold import ColdCheck
 from kveval.measure.identity import check_same_engine, check_same_run, new_manifest
+from kveval.measure.launchable import Launchable
 from kveval.measure.plan import Plan
 from kveval.measure.progress import Reporter
-from kveval.measure.schedule import Remaining, ask_all, group_by_haystack
+from kveval.measure.schedule import Remaining, ask_all, cold_tokens, group_by_haystack, prefill_shares
+from kveval.measure.sharing import planned_hit_tokens, with_sharing_judged
 from kveval.measure.smoke import smoke
+from kveval.measure.stage import Stage
 from kveval.records import Manifest
 from kveval.runs import RunDirectory
 from kveval.tasks.task import Sample
@@ -36,7 +43,7 @@ class _ServerBrokenError(Exception):
     """The server died, or fails every request."""
 
 
-def launch_vllm(plan: Plan, variant: ResolvedVariant, log_path: Path) -> Engine:
+def launch_vllm(plan: Launchable, variant: ResolvedVariant, log_path: Path) -> Engine:
     return VLLMEngine(
         variant,
         config=plan.config.engine,
@@ -48,6 +55,12 @@ def launch_vllm(plan: Plan, variant: ResolvedVariant, log_path: Path) -> Engine:
     )
 
 
+def open_engine(plan: Launchable, variant: ResolvedVariant, log_path: Path) -> Engine:
+    """The server of a variant: the one it names, or one to launch. Raises ConfigError: its key is not set."""
+    endpoint = variant.config.endpoint
+    return launch_vllm(plan, variant, log_path) if endpoint is None else attach(plan, variant, endpoint, log_path)
+
+
 async def sweep(
     plan: Plan,
     out: Path,
@@ -55,12 +68,14 @@ async def sweep(
     resume: bool,
     reporter: Reporter,
     retry_errors: bool = False,
-    engine_factory: EngineFactory = launch_vllm,
+    stages: Sequence[Stage] = (),
+    engine_factory: EngineFactory = open_engine,
 ) -> Manifest:
     """Runs `plan` into the run directory `out`.
 
     Args:
         retry_errors: on resume, ask again what ended as ``engine_error``.
+        stages: what else is done with every server once its samples are answered.
 
     Returns:
         The final manifest. Its status is ``complete`` only if every variant answered every sample.
@@ -75,7 +90,7 @@ async def sweep(
     with run.locked():
         run.check_usable(resume=resume)
         manifest = _manifest(run, plan)
-        return await _Sweep(plan, run, manifest, reporter, retry_errors, engine_factory).run()
+        return await _Sweep(plan, run, manifest, reporter, retry_errors, stages, engine_factory).run()
 
 
 def _manifest(run: RunDirectory, plan: Plan) -> Manifest:
@@ -96,6 +111,7 @@ class _Sweep:
         manifest: Manifest,
         reporter: Reporter,
         retry_errors: bool,
+        stages: Sequence[Stage],
         engine_factory: EngineFactory,
     ) -> None:
         self._plan = plan
@@ -103,8 +119,10 @@ class _Sweep:
         self._manifest = manifest
         self._reporter = reporter
         self._retry_errors = retry_errors
+        self._cold = ColdCheck(plan, run, manifest, reporter, self._client, retry_errors=retry_errors)
+        self._stages = [self._cold, *stages]
         self._engine_factory = engine_factory
-        self._tokens = _prefill_shares(plan.samples)
+        self._tokens = prefill_shares(plan.samples)
         self._missing = {variant.name: self._unanswered(variant) for variant in plan.variants}
 
     def _unanswered(self, variant: ResolvedVariant) -> list[Sample]:
@@ -118,14 +136,24 @@ class _Sweep:
     async def run(self) -> Manifest:
         self._run.write_samples(sample_row(sample) for sample in self._plan.samples)
         self._run.write_manifest(self._manifest)
-        total = sum(self._weight(self._plan.samples_of(variant)) for variant in self._plan.variants)
-        self._reporter.begin(total, total - sum(self._weight(samples) for samples in self._missing.values()))
+        total = sum(
+            self._weight(self._plan.samples_of(variant)) + sum(map(cold_tokens, self._cold.samples_of(variant)))
+            for variant in self._plan.variants
+        )
+        left = sum(
+            self._weight(self._missing[variant.name]) + sum(map(cold_tokens, self._cold.missing(variant)))
+            for variant in self._plan.variants
+        )
+        self._reporter.begin(total, total - left)
         try:
             for variant in self._plan.variants:
-                samples, planned = self._missing[variant.name], len(self._plan.samples_of(variant))
-                self._reporter.variant(variant.name, planned, planned - len(samples))
+                samples, cold = self._missing[variant.name], self._cold.missing(variant)
+                planned = len(self._plan.samples_of(variant)) + len(self._cold.samples_of(variant))
+                self._reporter.variant(variant.name, planned, planned - len(samples) - len(cold))
                 if samples:
                     await self._measure(variant, samples)
+                elif any(stage.is_missing(variant) for stage in self._stages):
+                    await self._stages_only(variant)
                 elif self._manifest.variants[variant.name].status != "complete":
                     self._update(variant, status="complete", reason=None)
         finally:
@@ -163,27 +191,25 @@ class _Sweep:
     async def _measure(self, variant: ResolvedVariant, samples: list[Sample]) -> None:
         """Asks `samples`, over a second launch if the first dies. Ends as complete, stopped, refused or failed."""
         remaining = Remaining(samples)
-        reason = ""
+        reason, again = "", "started" if variant.config.endpoint is None else "attached"
         for launch in range(1, _LAUNCHES + 1):
             if reason:
-                self._reporter.note(f"{variant.name}: {reason}; starting it once more")
+                self._reporter.note(f"{variant.name}: {reason}; it is {again} once more")
             try:
                 await self._measure_once(variant, remaining, is_last_launch=launch == _LAUNCHES)
             except _ServerBrokenError as error:
                 reason = str(error)
                 remaining.suspect_in_flight()
                 continue
-            except FactsError as error:
-                self._update(variant, status="refused", reason=str(error))
-                self._reporter.note(f"{variant.name}: not measured: {error}")
-                if variant.role == "baseline":
-                    raise
-                return
-            except EngineError as error:
+            except (FactsError, EngineError, ResumeError) as error:
                 if reason:
-                    reason = f"{reason}; started once more: {error}"
+                    reason = f"{reason}; {again} once more: {error}"
                     break
-                self._update(variant, status="failed", reason=str(error))
+                if isinstance(error, ResumeError):
+                    raise
+                self._update(
+                    variant, status="refused" if isinstance(error, FactsError) else "failed", reason=str(error)
+                )
                 self._reporter.note(f"{variant.name}: not measured: {error}")
                 if variant.role == "baseline":
                     raise
@@ -193,6 +219,13 @@ class _Sweep:
         self._update(variant, status="stopped", reason=reason)
         self._reporter.note(f"{variant.name}: stopped with what it has: {reason}")
 
+    async def _stages_only(self, variant: ResolvedVariant) -> None:
+        """Every sample is answered already: whatever becomes of this launch, the variant is complete."""
+        try:
+            await self._measure(variant, [])
+        finally:
+            self._update(variant, status="complete", reason=None)
+
     async def _measure_once(self, variant: ResolvedVariant, remaining: Remaining, *, is_last_launch: bool) -> None:
         self._update(
             variant, status="running", reason=None, launches=self._manifest.variants[variant.name].launches + 1
@@ -200,17 +233,37 @@ class _Sweep:
         self._reporter.status("starting the engine")
         engine = self._engine_factory(self._plan, variant, self._run.engine_log_path(variant.name))
         try:
+            launched = time.monotonic()
             await engine.start(self._reporter.status)
-            async with Client(
-                engine.base_url, engine.model_name, self._plan.config.requests, engine.exit_message
-            ) as client:
+            for stage in self._stages:
+                await stage.started(variant, engine, launched)
+            async with self._client(engine) as client:
                 self._reporter.status("asking smoke questions")
                 facts = await self._establish(variant, engine, client)
                 self._reporter.status("asking")
                 await self._ask(variant, engine, client, facts, remaining, is_last_launch)
+            for stage in self._stages:
+                await self._run_stage(stage, variant, engine, facts)
         finally:
             self._reporter.status("stopping the engine")
             await engine.stop()
+
+    def _client(self, engine: Engine) -> Client:
+        return Client(
+            engine.base_url,
+            engine.model_name,
+            self._plan.config.requests,
+            engine.exit_message,
+            access=engine.access,
+            spell=self._plan.prompt_format.spell,
+            ids_by_text=lambda: self._plan.prompt_format.ids_by_text,
+        )
+
+    async def _run_stage(self, stage: Stage, variant: ResolvedVariant, engine: Engine, facts: Facts) -> None:
+        try:
+            await stage.run(variant, engine, facts)
+        except (EngineError, FactsError) as error:
+            self._reporter.note(f"{variant.name}: {error}")
 
     async def _establish(self, variant: ResolvedVariant, engine: Engine, client: Client) -> Facts:
         """Facts and smoke questions, stored before the first sample.
@@ -233,7 +286,8 @@ class _Sweep:
         if baseline and baseline.kv_capacity_tokens and facts.kv_capacity_tokens:
             ratio = round(facts.kv_capacity_tokens / baseline.kv_capacity_tokens, 4)
             facts = facts.model_copy(update={"kv_capacity_ratio": ratio})
-        findings = judge_facts(facts, variant, baseline) + findings
+        judge = judge_facts if variant.config.endpoint is None else judge_attached
+        findings = judge(facts, variant, baseline) + judge_partner(variant, self._plan.variants) + findings
         if before is not None:
             check_same_engine(variant.name, Facts.model_validate(before), facts)
         self._update(variant, facts=facts.model_dump(mode="json"), smoke=smoke_result, findings=findings)
@@ -259,11 +313,17 @@ class _Sweep:
         is_last_launch: bool,
     ) -> None:
         failures = 0
+        answered: list[Sample] = []
 
         async def ask(sample: Sample) -> None:
             nonlocal failures
             remaining.begin(sample)
             answer = await client.ask(request_of(sample))
+            if answer.is_refusal:
+                raise _ServerBrokenError(f"{variant.name}: {answer.error_message}")
+            other = await client.other_model()
+            if other:
+                raise _ServerBrokenError(f"{variant.name}: {other}")
             broken = engine.exit_message()
             if broken is None and answer.is_server_failure and not await client.is_healthy():
                 broken = f"{variant.name}: the server is not healthy; {answer.error_message}"
@@ -273,6 +333,7 @@ class _Sweep:
             record = await asyncio.to_thread(record_of, sample, self._plan.tasks[sample.task], variant.name, answer)
             self._run.append(record)
             remaining.done(sample)
+            answered.append(sample)
             self._reporter.answered(record, self._tokens[sample.sample_id])
             failures = failures + 1 if answer.is_server_failure else 0
             if failures >= _FAILURES_IN_A_ROW:
@@ -298,10 +359,16 @@ class _Sweep:
             await ask_each(remaining.suspects(), 1)
         finally:
             seconds = time.monotonic() - started
-            self._count(variant, before, counters(await client.metrics_text()), seconds)
+            planned_hits = planned_hit_tokens(answered, facts.block_size or 16)
+            self._count(variant, before, counters(await client.metrics_text()), seconds, planned_hits)
 
     def _count(
-        self, variant: ResolvedVariant, before: dict[str, float], after: dict[str, float], seconds: float
+        self,
+        variant: ResolvedVariant,
+        before: dict[str, float],
+        after: dict[str, float],
+        seconds: float,
+        planned_hits: int,
     ) -> None:
         """Adds what the engine counted since `before` to what earlier launches of this variant counted."""
         current = self._manifest.variants[variant.name]
@@ -310,14 +377,13 @@ class _Sweep:
             name: current.counters.get(name, 0.0) + added.get(name, 0.0)
             for name in current.counters.keys() | added.keys()
         }
-        self._update(variant, counters=totals, asking_seconds=round(current.asking_seconds + seconds, 3))
-
-
-def _prefill_shares(samples: list[Sample]) -> dict[str, int]:
-    """Prompt tokens each sample costs: its haystack's shared part once, with the sample that primes it."""
-    shares: dict[str, int] = {}
-    for group in group_by_haystack(samples):
-        for position, sample in enumerate(group.samples):
-            own = len(sample.prompt.tail) + sample.max_output_tokens
-            shares[sample.sample_id] = own + (group.shared_tokens if position == 0 else 0)
-    return shares
+        planned_hits += current.planned_hit_tokens
+        findings = with_drafts_judged(variant, current.findings, totals)
+        findings = with_sharing_judged(current.facts, findings, totals, planned_hits)
+        self._update(
+            variant,
+            counters=totals,
+            planned_hit_tokens=planned_hits,
+            findings=findings,
+            asking_seconds=round(current.asking_seconds + seconds, 3),
+        )

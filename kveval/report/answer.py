@@ -8,12 +8,13 @@ from typing import Any
 
 from kveval.judge.comparison import Comparison
 from kveval.judge.diff import Judgement
-from kveval.judge.headline import Headline, headlines
+from kveval.judge.headline import Headline, headlines, held_to
 from kveval.judge.rundata import Run
 from kveval.judge.verdicts import Policy
 from kveval.records import VariantRun
 from kveval.report.charts import length_label
-from kveval.report.table import comparison_row
+from kveval.report.rows import comparison_row
+from kveval.report.table import is_declared
 
 _BLAME = {
     "format": "The loss is the format's.",
@@ -65,7 +66,7 @@ def _answer(run: Run, judgement: Judgement, headline: Headline) -> Answer:
         sentence=sentence(judgement, headline),
         held=held(lengths),
         memory=memory(variant, baseline),
-        settle=[entry for row in (*lengths, *overall) if (entry := _settle(row)) is not None],
+        settle=settle([*lengths, *overall]),
         labels=labels(variant, baseline, overall, len(cells)),
         caveats=caveats(variant),
         blame=next((_blame(row) for row in overall), None),
@@ -87,7 +88,7 @@ def sentence(judgement: Judgement, headline: Headline) -> str:
         return f"not settled: {_in_words(overall[0], judgement.policy)}; {headline.reason}."
     if headline.word == "pass":
         return f"pass up to {_label(lengths[-1])}: {overall[0].verdict.reason}." if overall[0].verdict else ""
-    limit = _held_to(lengths)
+    limit = held_to(lengths)
     parts = [f"pass up to {length_label(limit)}"] if limit else []
     failing = [row for row in lengths if _word(row) == "fail"]
     if failing:
@@ -110,7 +111,7 @@ def sentence(judgement: Judgement, headline: Headline) -> str:
 
 
 def held(lengths: Sequence[Comparison]) -> str:
-    limit = _held_to(lengths)
+    limit = held_to(lengths)
     beyond = next((row for row in lengths if _word(row) != "pass"), None)
     if not lengths:
         return "no context length was asked"
@@ -132,6 +133,8 @@ def memory(variant: VariantRun, baseline: VariantRun) -> str:
     if ratio is None or fits is None:
         return "not known: the engine does not say what its cache holds"
     beside = f" against {before:,}" if before else ""
+    said = any(is_declared(one, "kv_capacity_tokens") for one in (facts, reference))
+    beside += "; declared, not established from the server" if said else ""
     return f"{ratio:.2f} times the baseline's tokens in the same memory: {fits:,}{beside}"
 
 
@@ -140,6 +143,8 @@ def labels(variant: VariantRun, baseline: VariantRun, overall: Sequence[Comparis
     found = []
     if variant.status != "complete":
         found.append(f"{variant.status}, not complete")
+    if facts.get("declared"):
+        found.append(f"declared, not established: {', '.join(name.replace('_', ' ') for name in facts['declared'])}")
     if facts.get("scales") == "1.0":
         found.append("scales not calibrated")
     backend, other = facts.get("attention_backend"), reference.get("attention_backend")
@@ -164,6 +169,11 @@ def caveats(variant: VariantRun) -> list[str]:
     return found + [finding.message for finding in variant.findings if finding.level != "info"]
 
 
+def settle(rows: Sequence[Comparison]) -> list[str]:
+    """What would settle the open ones among `rows`, one entry each."""
+    return [entry for row in rows if (entry := _settle(row)) is not None]
+
+
 def _settle(row: Comparison) -> str | None:
     if row.verdict is None or row.verdict.word != "inconclusive":
         return None
@@ -179,15 +189,6 @@ def _blame(row: Comparison) -> str | None:
     if row.attribution is None or row.attribution.total.delta is None or row.attribution.total.delta >= 0:
         return None
     return _BLAME[row.attribution.blames()]
-
-
-def _held_to(lengths: Sequence[Comparison]) -> int | None:
-    limit = None
-    for row in lengths:
-        if _word(row) != "pass":
-            break
-        limit = row.group.context_length
-    return limit
 
 
 def _on(cells: Sequence[Comparison]) -> str:

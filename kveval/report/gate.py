@@ -21,7 +21,8 @@ from kveval.judge.bless import bless
 from kveval.judge.gate import Gate, gate
 from kveval.report.junit import junit, row_name
 from kveval.report.markdown import markdown
-from kveval.report.table import attribution_label, difference_label, storage_label
+from kveval.report.rows import attribution_label, difference_label
+from kveval.report.table import storage_label
 from kveval.report.text import visible
 from kveval.report.verdict import no_verdict, verdict
 from kveval.storage import storage, to_json, write_atomically
@@ -57,11 +58,7 @@ def decide(
     """
     folder = out or run
     try:
-        policy = load_config(config).judge.model_dump() if config else {}
-        policy |= {key: value for key, value in overrides.items() if key != "margins"}
-        if "margins" in overrides:
-            policy["margins"] = {**policy.get("margins", {}), **overrides["margins"]}
-        document = verdict(gate(run, against=against, overrides=policy))
+        document = verdict(gate(run, against=against, overrides=policy_given(config, overrides)))
     except KvevalError as error:
         _withdraw(run, out, error)
         raise
@@ -73,6 +70,19 @@ def decide(
         raise broken from error
     _write(folder, document)
     return Decision(document, render(document), folder)
+
+
+def policy_given(config: str | None, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """What replaces keys of the run's own policy: that of the sweep configuration `config`, changed by `overrides`.
+
+    Raises:
+        ConfigError: the configuration cannot be read.
+    """
+    policy = load_config(config).judge.model_dump() if config else {}
+    policy |= {key: value for key, value in overrides.items() if key != "margins"}
+    if "margins" in overrides:
+        policy["margins"] = {**policy.get("margins", {}), **overrides["margins"]}
+    return policy
 
 
 def _withdraw(run: Path, out: Path | None, error: KvevalError) -> None:

@@ -21,7 +21,7 @@ from kveval.report.answer import held
 from kveval.report.charts import Chart, night_chart
 from kveval.report.html import build_report
 from kveval.report.page import render
-from kveval.report.table import comparison_row
+from kveval.report.rows import comparison_row
 from kveval.report.view import baseline_first
 from kveval.storage import write_atomically
 

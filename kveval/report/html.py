@@ -9,10 +9,14 @@ from kveval.judge.rundata import load_run
 from kveval.judge.verdicts import Policy
 from kveval.report import view
 from kveval.report.answer import answers
+from kveval.report.capacity import capacity_table
+from kveval.report.cold import cold_table
 from kveval.report.cost import cost_table, times_table
 from kveval.report.flips import flips_section
 from kveval.report.heatmap import depth_heatmaps, quarter_heatmaps, tasks_with_depth
+from kveval.report.load import load_section
 from kveval.report.page import render
+from kveval.report.speculation import speculation_table
 from kveval.storage import write_atomically
 
 
@@ -41,11 +45,15 @@ def build_report(run_dir: Path, out: Path | None = None, policy: Policy | None =
         outcomes=view.outcomes_table(run),
         noise=view.noise_table(judgement, run),
         drift=view.drift_table(run),
+        prefix_cache=cold_table(run),
         flips=flips_section(run),
         facts=view.facts_table(run),
         variants=view.baseline_first(run),
         cost=cost_table(run),
         times=times_table(run),
+        capacities=capacity_table(run),
+        load=load_section(run_dir),
+        speculation=speculation_table(run, judgement),
     )
     path = run_dir / "report.html" if out is None else out
     write_atomically(path, page)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from kveval.report.junit import row_name
-from kveval.report.table import attribution_label, difference_label, storage_label
+from kveval.report.rows import attribution_label, difference_label
+from kveval.report.table import storage_label
 from kveval.report.text import shortened, visible
 
 MOST_BYTES = 58_000

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from kveval import __version__
 from kveval.report.charts import length_label
-from kveval.report.table import attribution_label, difference_label
+from kveval.report.rows import attribution_label, difference_label
 from kveval.report.text import exact, shortened, visible
 from kveval.resources import templates_directory
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from kveval.judge.drift import drift_positions, summarize
 from kveval.judge.sides import Pairing, Source, compare_sources, read_source
 from kveval.report.junit import row_name
-from kveval.report.table import comparison_row, difference_label
+from kveval.report.rows import comparison_row, difference_label
 from kveval.report.text import visible
 
 _STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}

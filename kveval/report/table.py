@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from kveval.judge.comparison import Attribution, Comparison
 from kveval.judge.diff import Judgement, judge_run
 from kveval.judge.headline import headlines
 from kveval.judge.pairing import groups, has_right_answer, members
@@ -21,6 +20,9 @@ from kveval.judge.rundata import Run, load_run
 from kveval.judge.scores import own_score
 from kveval.judge.verdicts import Policy, points
 from kveval.records import VariantRun
+from kveval.report.cold import cold_label, cold_table
+from kveval.report.rows import attribution_label, comparison_row, difference_label
+from kveval.report.speculation import acceptance_label, partner_label, speculation_table
 from kveval.report.text import visible
 
 SUMMARY_VERSION = 1
@@ -29,7 +31,8 @@ _STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yello
 
 def summary(run_dir: Path, policy: Policy | None = None) -> dict[str, Any]:
     """The run as a strict JSON document: ``{version, run_id, status, partial, baseline, policy, headlines, variants,
-    rows}``; one row per variant and context length, and one overall (``context_length`` None).
+    rows, speculation, prefix_cache}``; one row per variant and context length, and one overall (``context_length``
+    None).
 
     Scores are in [0, 1], differences in [-1, 1] (candidate - baseline); None stands beside a reason.
 
@@ -62,6 +65,8 @@ def summarize(run: Run, judgement: Judgement) -> dict[str, Any]:
         "headlines": [asdict(headline) for headline in headlines(judgement)],
         "variants": {name: describe_variant(variant) for name, variant in manifest.variants.items()},
         "rows": [*_baseline_rows(run, judgement.policy), *_rows(run, judgement)],
+        "speculation": speculation_table(run, judgement),
+        "prefix_cache": cold_table(run),
     }
 
 
@@ -79,6 +84,7 @@ def describe_variant(variant: VariantRun) -> dict[str, Any]:
         "scales": facts.get("scales"),
         "kv_capacity_tokens": facts.get("kv_capacity_tokens"),
         "kv_capacity_ratio": facts.get("kv_capacity_ratio"),
+        "declared": facts.get("declared") or [],
         "findings": [finding.model_dump() for finding in variant.findings],
     }
 
@@ -108,59 +114,16 @@ def _rows(run: Run, judgement: Judgement) -> Iterator[dict[str, Any]]:
                 yield {"role": variant.role, **comparison_row(comparison)}
 
 
-def comparison_row(comparison: Comparison) -> dict[str, Any]:
-    """One comparison, flat."""
-    difference, verdict, noise = comparison.difference, comparison.verdict, comparison.noise
-    return {
-        "variant": comparison.variant,
-        "level": comparison.group.level,
-        "family": comparison.group.family,
-        "task": comparison.group.task,
-        "context_length": comparison.group.context_length,
-        "asked": comparison.asked,
-        "unscored": comparison.unscored,
-        "n": difference.n,
-        "haystacks": difference.clusters,
-        "baseline_score": comparison.baseline_score.mean,
-        "score": comparison.candidate_score.mean,
-        "score_low": comparison.candidate_score.low,
-        "score_high": comparison.candidate_score.high,
-        "delta": difference.delta,
-        "low": difference.low,
-        "high": difference.high,
-        "p": difference.p,
-        "method": difference.method,
-        "no_interval_because": difference.reason,
-        "flips_down": comparison.flips.down,
-        "flips_up": comparison.flips.up,
-        "mcnemar_p": comparison.flips.p,
-        "identical": comparison.identical,
-        "outcomes": comparison.outcomes,
-        "insensitive_cells": list(comparison.insensitive_cells),
-        "noise": asdict(noise) if noise else None,
-        "attribution": _attribution(comparison.attribution),
-        "verdict": verdict.word if verdict else None,
-        "reason": verdict.reason if verdict else None,
-        "p_holm": verdict.p_holm if verdict else None,
-        "more_samples": verdict.more_samples if verdict else None,
-    }
-
-
-def _attribution(attribution: Attribution | None) -> dict[str, Any] | None:
-    if attribution is None:
-        return None
-    parts = {"total": attribution.total, "format": attribution.format, "kernel": attribution.kernel}
-    return {
-        "twin": attribution.twin,
-        "n": attribution.total.n,
-        **{name: {"delta": part.delta, "low": part.low, "high": part.high} for name, part in parts.items()},
-    }
-
-
 def storage_label(variant: dict[str, Any]) -> str:
     """How the format is stored: "native fp8_e4m3", "emulated int8 per_token_head"; "" before the engine said."""
     detail = variant["emulation"] if variant["storage"] == "emulated" else variant["effective_cache_dtype"]
-    return f"{variant['storage'] or ''} {detail or ''}".strip()
+    said = " (declared)" if is_declared(variant, "effective_cache_dtype") else ""
+    return f"{variant['storage'] or ''} {detail or ''}{said}".strip()
+
+
+def is_declared(variant: Mapping[str, Any], fact: str) -> bool:
+    """Whether the configuration says it and the server does not: of facts, or of what `describe_variant` returns."""
+    return fact.replace("_ratio", "_tokens") in (variant.get("declared") or ())
 
 
 def capacity_label(variant: dict[str, Any]) -> str:
@@ -168,7 +131,8 @@ def capacity_label(variant: dict[str, Any]) -> str:
     if variant["storage"] == "emulated":
         return "no memory saved"
     ratio = variant["kv_capacity_ratio"]
-    return f"KV capacity x{ratio:.2f}" if ratio is not None else ""
+    said = " (declared)" if is_declared(variant, "kv_capacity_ratio") else ""
+    return f"KV capacity x{ratio:.2f}{said}" if ratio is not None else ""
 
 
 def render(document: dict[str, Any]) -> RenderableType:
@@ -189,7 +153,20 @@ def render(document: dict[str, Any]) -> RenderableType:
         for row in rows:
             grid.add_row(*_cells(row, variant))
         parts.append(grid)
-    return Stack(*parts, Text(), *_reasons(document))
+    return Stack(*parts, Text(), *_reasons(document), *_speculation(document), *_prefix_cache(document))
+
+
+def _prefix_cache(document: dict[str, Any]) -> Iterator[RenderableType]:
+    for row in document["prefix_cache"]:
+        yield Text.assemble((visible(row["variant"]), "bold"), f": {cold_label(row)}")
+        if row["finding"]:
+            yield _indented(f"{row['finding']['level']}: {row['finding']['message']}", style="yellow")
+
+
+def _speculation(document: dict[str, Any]) -> Iterator[RenderableType]:
+    for entry in document["speculation"]:
+        yield Text.assemble((visible(entry["variant"]), "bold"), f" speculates: {visible(acceptance_label(entry))}")
+        yield _indented(partner_label(entry))
 
 
 def _grid() -> Table:
@@ -223,16 +200,6 @@ def _verdict_cell(row: dict[str, Any], variant: dict[str, Any]) -> Text:
     return Text(row["verdict"], style=_STYLES[row["verdict"]])
 
 
-def difference_label(difference: dict[str, Any]) -> str:
-    """'-5.7 [-9.2, -2.2]' in percentage points."""
-    if difference["delta"] is None:
-        return ""
-    delta = f"{100 * difference['delta']:+.1f}"
-    if difference["low"] is None:
-        return f"{delta} [no interval]"
-    return f"{delta} [{100 * difference['low']:+.1f}, {100 * difference['high']:+.1f}]"
-
-
 def _notices(document: dict[str, Any]) -> Iterator[Text]:
     if document["partial"]:
         yield Text(f"PARTIAL: this run is {document['status']}; nothing below is final", style="bold yellow")
@@ -256,14 +223,6 @@ def _reasons(document: dict[str, Any]) -> Iterator[RenderableType]:
         for finding in document["variants"][headline["variant"]]["findings"]:
             if finding["level"] != "info":
                 yield _indented(f"{finding['level']}: {finding['message']}", style="yellow")
-
-
-def attribution_label(parts: dict[str, Any]) -> str:
-    """How a difference divides into format and kernel, in one sentence."""
-    return (
-        f"{difference_label(parts['total'])} points = format {difference_label(parts['format'])} + "
-        f"kernel {difference_label(parts['kernel'])} ({parts['n']} samples, twin {parts['twin']})"
-    )
 
 
 def _indented(text: str, style: str = "") -> Padding:

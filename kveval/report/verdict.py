@@ -14,7 +14,8 @@ from kveval.judge.comparison import Comparison
 from kveval.judge.gate import Check, Gate
 from kveval.judge.pairing import answered_by
 from kveval.judge.rundata import Run
-from kveval.report.table import comparison_row, describe_variant
+from kveval.report.rows import comparison_row
+from kveval.report.table import describe_variant
 from kveval.report.text import shortened
 from kveval.report.view import drift_table
 

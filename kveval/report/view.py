@@ -16,10 +16,11 @@ from kveval.judge.scores import own_score
 from kveval.judge.stats import Score
 from kveval.records import OUTCOMES, VariantRun
 from kveval.report.charts import Chart, score_chart
-from kveval.report.table import comparison_row
+from kveval.report.rows import comparison_row
+from kveval.report.table import is_declared
 
 # They differ between launches of the same engine, and say nothing about its answers.
-_VOLATILE_FACTS = {"startup_seconds", "log_path"}
+_VOLATILE_FACTS = {"startup_seconds", "kv_cache_gib", "log_path"}
 _CAPACITY_FACTS = {"kv_capacity_tokens", "kv_capacity_ratio"}
 
 
@@ -34,16 +35,19 @@ def facts_table(run: Run) -> list[tuple[str, list[Fact]]]:
     """(fact, its value for every variant), the baseline's first; differences from it are marked."""
     variants = baseline_first(run)
     reference = variants[0].facts or {}
-    keys = list(dict.fromkeys(key for variant in variants for key in variant.facts or {}))
+    keys = dict.fromkeys(key for variant in variants for key in variant.facts or {} if key != "declared")
     table = []
     for key in keys:
+        if all((variant.facts or {}).get(key) in (None, []) for variant in variants):
+            continue
         row = []
         for variant in variants:
             facts = variant.facts or {}
             value = facts.get(key)
             differs = value is not None and key not in _VOLATILE_FACTS and value != reference.get(key)
             saves_nothing = key in _CAPACITY_FACTS and facts.get("storage") == "emulated"
-            row.append(Fact(value, differs, "emulated: no memory saved" if saves_nothing else None))
+            note = "emulated: no memory saved" if saves_nothing else "declared" if is_declared(facts, key) else None
+            row.append(Fact(", ".join(map(str, value)) if isinstance(value, list) else value, differs, note))
         table.append((key, row))
     return table
 

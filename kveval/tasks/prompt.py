@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,6 +48,7 @@ class PromptFormat:
         suffix_ids: int32, sent last: the end of the user turn and the opening of the answer. Empty for completion.
         tokenizer_sha256: over the tokenizer's files.
         chat_template_sha256: None for completion.
+        bos_id: the tokenizer's beginning-of-sequence token; None without one.
     """
 
     name: str
@@ -55,6 +58,7 @@ class PromptFormat:
     suffix_ids: np.ndarray
     tokenizer_sha256: str
     chat_template_sha256: str | None
+    bos_id: int | None = None
 
     @classmethod
     def load(
@@ -98,6 +102,7 @@ class PromptFormat:
             suffix_ids=after,
             tokenizer_sha256=_files_sha256(model_dir),
             chat_template_sha256=None if used == "completion" else hashlib.sha256(str(template).encode()).hexdigest(),
+            bos_id=tokenizer.bos_token_id,
         )
 
     @classmethod
@@ -113,9 +118,25 @@ class PromptFormat:
         """Up to eight ids every prompt starts with: shows a missing or doubled beginning-of-sequence token."""
         return tuple(int(token) for token in self.prefix_ids[:8])
 
+    @property
+    def begins_with_bos(self) -> bool:
+        return self.bos_id is not None and self.first_token_ids[:1] == (self.bos_id,)
+
     def encode(self, text: str) -> np.ndarray:
         """int32 [tokens] of a piece of a prompt. Adds nothing; special tokens spelled in the text stay text."""
         return self.tokenizer.encode([text])[0].ids
+
+    @cached_property
+    def ids_by_text(self) -> Mapping[str, int]:
+        """Every token whose own text no other token has. Takes a second or two of a large vocabulary."""
+        texts = [(self.decode([token]), token) for token in range(self.tokenizer.vocab_size)]
+        times = Counter(text for text, _ in texts)
+        return {text: token for text, token in texts if times[text] == 1}
+
+    def spell(self, ids: Iterable[int]) -> tuple[str, int]:
+        """Token ids as text, and how many tokens the tokenizer makes of that text again."""
+        text = self.decode(ids)
+        return text, self.tokenizer.count(text)
 
     def decode(self, ids: Iterable[int]) -> str:
         """The exact text of token ids, special tokens written out."""

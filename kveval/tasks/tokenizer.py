@@ -42,6 +42,10 @@ class Tokenizer(Protocol):
         """The exact text of tokens, special ones written out."""
         ...
 
+    def count(self, text: str) -> int:
+        """Tokens a server makes of a whole prompt: special tokens written out in it are special, none are added."""
+        ...
+
     def __hash__(self) -> int: ...
 
 
@@ -105,6 +109,13 @@ class FastTokenizer:
         text: str = self._backend.decode(self._guard_ids + plain, skip_special_tokens=False)
         return text[len(self._guard_spelled) :]
 
+    def count(self, text: str) -> int:
+        self._backend.encode_special_tokens = False
+        try:
+            return len(self._backend.encode(text, add_special_tokens=False).ids)
+        finally:
+            self._backend.encode_special_tokens = True
+
 
 _WORD = re.compile(r" ?[^\W\d_]+| ?\d+| ?[^\w\s]+|_+|\s+")
 _CHUNK = 4
@@ -123,6 +134,9 @@ class StandInTokenizer:
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         return [self._encode(text) for text in texts]
+
+    def count(self, text: str) -> int:
+        return len(self._encode(text).ids)
 
     def _encode(self, text: str) -> Encoding:
         ids: list[int] = []

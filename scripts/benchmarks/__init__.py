@@ -13,7 +13,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from benchmarks import floors, judge, overhead, prompts, report, sharing, startup, tasks
+from benchmarks import floors, judge, load, overhead, prompts, report, sharing, startup, tasks
 from benchmarks.server import Server, serve
 from kveval.measure import provenance
 
@@ -30,6 +30,7 @@ ALONE: dict[str, Callable[[], Figures]] = {
 WITH_ENGINE: dict[str, Callable[[Server], Awaitable[Figures]]] = {
     "overhead": overhead.measure,
     "sharing": sharing.measure,
+    "load": load.measure,
 }
 
 

@@ -67,6 +67,7 @@ class _Attached:
         self.base_url = server.engine.base_url
         self.model_name = server.engine.model_name
         self.log_path = server.engine.log_path
+        self.access = server.engine.access
 
     async def start(self, on_status: Callable[[str], None]) -> None:  # noqa: ARG002
         await self._server.forget_prefixes()

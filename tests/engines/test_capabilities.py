@@ -7,8 +7,9 @@ import pytest
 import yaml
 
 from kveval.config import CACHE_DTYPES, VariantConfig, validate_config
-from kveval.engines.capabilities import CPU_NATIVE, STORED_AS, Device, ResolvedVariant, local_cpu_flags, resolve, twin
+from kveval.engines.capabilities import CPU_NATIVE, Device, ResolvedVariant, local_cpu_flags, resolve, twin
 from kveval.errors import PlanError
+from kveval.stored_formats import STORED_AS
 
 CPU = Device("cpu", frozenset({"avx2", "avx512f"}))
 OLD_CPU = Device("cpu", frozenset({"avx2"}))

@@ -22,8 +22,9 @@ from kveval.config import validate_config
 from kveval.engines import vllm
 from kveval.engines.capabilities import Device, resolve
 from kveval.engines.installation import Installation
-from kveval.engines.vllm import VLLMEngine, check_port, flags, free_port
+from kveval.engines.vllm import VLLMEngine, check_port, free_port
 from kveval.errors import EngineError, StorageError, UsageError
+from kveval.flags import flags
 
 FAKE = Path(__file__).with_name("fake_vllm.py")
 CPU = Device("cpu", frozenset({"avx512f"}))

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kveval.measure.answer import Answer
 from kveval.measure.asking import record_of, request_of, sample_row
-from kveval.measure.client import Answer
 from kveval.measure.plan import Plan
 from kveval.records import unpack_logprobs
 

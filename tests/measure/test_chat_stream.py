@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from scripted import Reply, ScriptedServer, always
 
 from kveval.config import RequestsConfig
+from kveval.measure.answer import Answer, Request, RequestFailedError, take
 from kveval.measure.chat_stream import ChatOutput
-from kveval.measure.client import Answer, Client, Request, RequestFailedError, _take
+from kveval.measure.client import Client
 from kveval.tasks.task import Chat
 
 MESSAGES = (
@@ -152,7 +153,7 @@ json_values = st.recursive(
 def test_no_event_raises_anything_else(event: dict[str, Any]) -> None:
     output = ChatOutput()
     try:
-        _take(event, Answer(), 1.0, output)
+        take(event, Answer(), 1.0, output)
     except RequestFailedError as error:
         assert error.kind == "broken_stream"  # noqa: PT017 - most events are fine
     assert isinstance(output.text, str)

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from scripted import Handler, Reply, ScriptedServer, always
 
 from kveval.config import RequestsConfig
-from kveval.measure.client import Answer, Client, Request, RequestFailedError, _take
+from kveval.measure.answer import Answer, Request, RequestFailedError, take
+from kveval.measure.client import Client
 
 REQUEST = Request(np.arange(1, 33, dtype=np.int32), 16)
 
@@ -214,7 +215,7 @@ json_values = st.recursive(
 def test_no_event_raises_anything_else(event: dict[str, Any]) -> None:
     answer = Answer()
     try:
-        _take(event, answer, 1.0)
+        take(event, answer, 1.0)
     except RequestFailedError as error:
         assert error.kind == "broken_stream"  # noqa: PT017 - most events are fine
     assert isinstance(answer.text, str)

@@ -17,7 +17,8 @@ from kveval.judge.diff import judge_run
 from kveval.judge.gate import gate
 from kveval.judge.headline import headlines
 from kveval.judge.rundata import load_run
-from kveval.measure.plan import Plan, describe
+from kveval.measure.describe import describe
+from kveval.measure.plan import Plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
 from kveval.records import Manifest

@@ -12,7 +12,8 @@ import pytest
 from kveval.config import validate_config
 from kveval.engines.installation import Installation
 from kveval.errors import ConfigError, PlanError
-from kveval.measure.plan import Plan, describe, hash_inputs, make_plan
+from kveval.measure.describe import describe
+from kveval.measure.plan import Plan, hash_inputs, make_plan
 from kveval.tasks.prompt import PromptFormat
 
 Planner = Callable[..., Plan]

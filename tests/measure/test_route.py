@@ -14,8 +14,9 @@ from scripted import Oracle, Reply, ScriptedEngines
 from kveval.config import SweepConfig, validate_config
 from kveval.engines.installation import Installation
 from kveval.errors import ConfigError, PlanError
+from kveval.measure.describe import describe
 from kveval.measure.identity import new_manifest
-from kveval.measure.plan import Plan, describe, hash_inputs, make_plan
+from kveval.measure.plan import Plan, hash_inputs, make_plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.route import choose_route, server_template
 from kveval.measure.sweep import sweep
@@ -27,13 +28,15 @@ from kveval.tasks.task import Task
 TEMPLATE = tasks_directory() / "tool_calls" / "chatml_tools.jinja"
 PARSER = {"enable-auto-tool-choice": True, "tool-call-parser": "hermes"}
 TOOL_FLAGS = {**PARSER, "chat-template": str(TEMPLATE)}
+ENDPOINT = {"url": "http://host", "model": "served"}
+ATTACHED = {"name": "bf16", "endpoint": ENDPOINT}
 TASKS = ["fact_update", "tools_catalogue", "tools_conversation"]
 
 
 def config_of(model: Path, **changes: Any) -> SweepConfig:
     config: dict[str, Any] = {
         "model": str(model), "variants": ["bf16"], "context_lengths": [2048], "tasks": TASKS, "samples": 5,
-        "haystack": "generated", "aa_share": 0.0, "requests": {"timeout_s": 20.0, "max_attempts": 1},
+        "haystack": "generated", "aa_share": 0.0, "cold_check": 0, "requests": {"timeout_s": 20.0, "max_attempts": 1},
     }  # fmt: skip
     return validate_config(config | changes)
 
@@ -52,6 +55,13 @@ def task_of(form: str | None) -> Task:
         ("tools", {}, "text (the engine of bf16 is started without enable-auto-tool-choice and tool-call-parser)"),
         ("tools", {"engine": {"args": {"tool_call_parser": "hermes"}}},
          "text (the engine of bf16 is started without enable-auto-tool-choice)"),
+        ("messages", {"variants": [ATTACHED]}, "text (variants.bf16.endpoint.chat is none)"),
+        ("messages", {"variants": [{**ATTACHED, "endpoint": {**ENDPOINT, "chat": "messages"}}]},
+         "chat endpoint (the chat template and the engine's flags allow it)"),
+        ("tools", {"variants": [{**ATTACHED, "endpoint": {**ENDPOINT, "chat": "messages"}}]},
+         "text (variants.bf16.endpoint.chat is messages)"),
+        ("tools", {"variants": [{**ATTACHED, "endpoint": {**ENDPOINT, "chat": "tools"}}]},
+         "text (the chat template does not render tools)"),
         ("tools", {"engine": {"args": PARSER}}, "text (the chat template does not render tools)"),
         ("tools", {"engine": {"args": TOOL_FLAGS}},
          "chat endpoint with tools (the chat template and the engine's flags allow it)"),

@@ -1,0 +1,236 @@
+"""What an OpenAI-compatible server understands, found out by asking it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
+
+COMPLETIONS = "/v1/completions"
+CHAT_COMPLETIONS = "/v1/chat/completions"
+
+PromptForm = Literal["token_ids", "text", "text_without_bos"]
+
+_PASSAGE = "The harbour was quiet in the early morning, and the boats lay"
+# Between two readings of one token's logprob: more than batching makes of it, less than another token's is off.
+_SAME_LOGPROB = 0.3
+_TOOL = {
+    "type": "function",
+    "function": {
+        "name": "report_weather",
+        "description": "Reports the weather of a city.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+}
+_CHAT = {"messages": [{"role": "user", "content": "Report the weather of Oslo."}]}
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How one server is asked. The default is what a vLLM server understands.
+
+    Attributes:
+        prompt: ``token_ids``; ``text``, which the server tokenizes itself; ``text_without_bos`` where it puts the
+            first token in front of every text by itself.
+        added_tokens: by how many tokens the server's own count of a prompt is off from ours; 0 unless no form is right.
+        is_counted: the server says how many prompt tokens it saw.
+        streams: False where only whole answers come with that count. Without a stream there is no time to first token.
+        most_logprobs: alternatives per output token; None = as many as asked for, 0 = none.
+        names_tokens_by: what logprobs call a token: its id, or its text, which several tokens may have.
+        perplexity: how the server is asked for the logprobs of a text; None = in no way.
+        unknown_fields: of a request, that it refuses or does not heed.
+        chats, calls_tools: whether its chat endpoint answers, and parses tool calls.
+    """
+
+    prompt: PromptForm = "token_ids"
+    added_tokens: int = 0
+    is_counted: bool = True
+    streams: bool = True
+    most_logprobs: int | None = None
+    names_tokens_by: Literal["id", "text"] = "id"
+    perplexity: Literal["prompt_logprobs", "echo"] | None = "prompt_logprobs"
+    unknown_fields: frozenset[str] = frozenset()
+    chats: bool = True
+    calls_tools: bool = True
+
+    def lacks(self) -> Iterator[str]:
+        """What kveval would use and this server does not have."""
+        missing = {
+            "token_ids": self.prompt != "token_ids",
+            "usage": not self.is_counted,
+            "streamed_usage": self.is_counted and not self.streams,
+            "logprobs": self.most_logprobs == 0,
+            "logprobs_by_id": self.most_logprobs != 0 and self.names_tokens_by == "text",
+            "perplexity": self.perplexity is None,
+            "cache_salt": "cache_salt" in self.unknown_fields,
+            "return_token_ids": "return_token_ids" in self.unknown_fields,
+            "chat": not self.chats,
+            "tools": not self.calls_tools,
+        }
+        return (name for name, is_missing in missing.items() if is_missing)
+
+
+class Reply(NamedTuple):
+    """What a server said to one probe: its JSON, or the events of its stream; or why it refused."""
+
+    events: list[dict[str, Any]]
+    refusal: str | None = None
+
+    @property
+    def counted(self) -> int | None:
+        usages = [event.get("usage") for event in self.events]
+        counts = [usage.get("prompt_tokens") for usage in usages if isinstance(usage, Mapping)]
+        return next((count for count in counts if isinstance(count, int)), None)
+
+    def first(self, *path: str) -> Any:
+        """A value inside the first choice, such as ``first("logprobs", "tokens")``; None where it is not there."""
+        for event in self.events:
+            value: Any = next(iter(event.get("choices") or ()), None)
+            for key in path:
+                value = value.get(key) if isinstance(value, Mapping) else None
+            if value:
+                return value
+        return None
+
+
+Post = Callable[[str, Mapping[str, Any]], Awaitable[Reply]]
+# Token ids as the text a server is sent for them, and how many tokens our own tokenizer makes of that text.
+Spell = Callable[[list[int]], tuple[str, int]]
+
+
+class NoPromptError(Exception):
+    """The server answers a prompt in no form at all; the message is its own."""
+
+
+@dataclass(slots=True)
+class Asker:
+    """Finds the dialect of one server, a request at a time.
+
+    Args:
+        post: sends one request; raises what keeps every request from being answered.
+        prompt: token ids of a short prompt as samples are framed; `has_bos`: they begin with the tokenizer's
+            beginning-of-sequence token, which some servers put there themselves.
+        logprobs: alternatives per token that are wanted.
+    """
+
+    post: Post
+    model: str
+    prompt: list[int]
+    has_bos: bool
+    spell: Spell
+    logprobs: int
+    _sent: Any = field(init=False, default=None)
+
+    async def find(self) -> Dialect:
+        """Raises NoPromptError: it takes no prompt."""
+        dialect = await self._prompt_form()
+        unknown = frozenset([name async for name in self._unknown_fields()])
+        dialect = replace(
+            dialect,
+            streams=not dialect.is_counted or await self._counts_in_streams(),
+            perplexity=await self._perplexity(),
+            unknown_fields=unknown,
+        )
+        logprobs, names_tokens_by = await self._logprobs()
+        chats, calls_tools = await self._chat()
+        return replace(
+            dialect, most_logprobs=logprobs, names_tokens_by=names_tokens_by, chats=chats, calls_tools=calls_tools
+        )
+
+    async def _complete(self, prompt: Any = None, **more: Any) -> Reply:
+        body = {"model": self.model, "max_tokens": 4, "temperature": 0.0}
+        return await self.post(COMPLETIONS, {**body, "prompt": self._sent if prompt is None else prompt, **more})
+
+    async def _prompt_form(self) -> Dialect:
+        reply = await self._complete(self.prompt)
+        self._sent = self.prompt
+        if reply.refusal is None and reply.counted in (None, len(self.prompt)):
+            return Dialect(is_counted=reply.counted is not None)
+        forms: list[tuple[PromptForm, list[int], int]] = [("text", self.prompt, 0)]
+        if self.has_bos:
+            forms.append(("text_without_bos", self.prompt[1:], 1))
+        tried: list[Dialect] = []
+        for form, ids, put_in_front in forms:
+            text, tokens = self.spell(ids)
+            reply = await self._complete(text)
+            if reply.refusal is not None:
+                raise NoPromptError(reply.refusal)
+            added = 0 if reply.counted is None else reply.counted - tokens - put_in_front
+            tried.append(Dialect(prompt=form, added_tokens=added, is_counted=reply.counted is not None))
+            self._sent = text
+            if added == 0:
+                return tried[-1]
+        self._sent = self.spell(self.prompt)[0]
+        return tried[0]
+
+    async def _unknown_fields(self) -> AsyncIterator[str]:
+        """Many servers accept any field and heed only what they know: that it is accepted proves nothing."""
+        if (await self._complete(seed=0)).refusal is not None:
+            yield "seed"
+        # vLLM, which knows the field, refuses an empty salt.
+        salted, unsalted = await self._complete(cache_salt="kveval-probe"), await self._complete(cache_salt="")
+        if salted.refusal is not None or unsalted.refusal is None:
+            yield "cache_salt"
+        reply = await self._complete(return_token_ids=True)
+        if not (reply.first("prompt_token_ids") or any(event.get("prompt_token_ids") for event in reply.events)):
+            yield "return_token_ids"
+
+    async def _counts_in_streams(self) -> bool:
+        return (await self._complete(stream=True, stream_options={"include_usage": True})).counted is not None
+
+    async def _logprobs(self) -> tuple[int | None, Literal["id", "text"]]:
+        """How many alternatives it gives, up to the number wanted (None where none are), and how it names tokens."""
+        if not self.logprobs:
+            return None, "id"
+        for wanted in dict.fromkeys((self.logprobs, 5)):
+            if wanted > self.logprobs:
+                continue
+            reply = await self._complete(logprobs=wanted, return_tokens_as_token_ids=True)
+            tokens, top = reply.first("logprobs", "tokens"), reply.first("logprobs", "top_logprobs")
+            if not (tokens and top and top[0]):
+                continue
+            if all(str(token).startswith("token_id:") for token in (*tokens, *top[0])):
+                return wanted, "id"
+            # Texts that do not make up the output are something else.
+            if "".join(map(str, tokens)) == reply.first("text"):
+                return wanted, "text"
+        return 0, "id"
+
+    async def _perplexity(self) -> Literal["prompt_logprobs", "echo"] | None:
+        if (await self._complete(_PASSAGE, prompt_logprobs=0)).first("prompt_logprobs"):
+            return "prompt_logprobs"
+        return "echo" if await self._echoes_rightly() else None
+
+    async def _echoes_rightly(self) -> bool:
+        """Whether the logprob of a token in an echoed text is the one it had when it was generated there.
+
+        Of llama-cpp-python 0.3.36 it is not: its echoed logprobs are off by one token.
+        """
+        next_token = await self._complete(_PASSAGE, logprobs=1, max_tokens=1)
+        made, generated = next_token.first("text"), next_token.first("logprobs", "token_logprobs")
+        if not made or not generated:
+            return False
+        echoed = await self._complete(_PASSAGE + made, echo=True, logprobs=1, max_tokens=1)
+        values = echoed.first("logprobs", "token_logprobs") or []
+        read = values[echoed.counted - 1] if echoed.counted and echoed.counted <= len(values) else None
+        return isinstance(read, float) and abs(read - generated[0]) < _SAME_LOGPROB
+
+    async def _chat(self) -> tuple[bool, bool]:
+        body = {"model": self.model, "max_tokens": 1, "temperature": 0.0, **_CHAT}
+        chats = (await self.post(CHAT_COMPLETIONS, body)).first("message") is not None
+        with_tool = {**body, "max_tokens": 64, "tools": [_TOOL], "tool_choice": "required"}
+        called = chats and (await self.post(CHAT_COMPLETIONS, with_tool)).first("message", "tool_calls")
+        return chats, bool(called)
+
+
+def events_of(content: str, content_type: str) -> list[dict[str, Any]]:
+    """JSON objects of an answer, whole or streamed. Raises ValueError: it is neither."""
+    if "event-stream" not in content_type:
+        whole = json.loads(content)
+        if not isinstance(whole, dict):
+            raise ValueError("not a JSON object")
+        return [whole]
+    lines = (line[5:].strip() for line in content.splitlines() if line.startswith("data:"))
+    events = [json.loads(line) for line in lines if line != "[DONE]"]
+    return [event for event in events if isinstance(event, dict)]

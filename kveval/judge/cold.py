@@ -1,0 +1,231 @@
+"""What the prefix cache changes: answers given from it, beside answers to the same samples given without it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+
+from kveval.errors import RunDirectoryError
+from kveval.judge.rundata import Run
+from kveval.judge.stats import holm
+from kveval.records import Finding, Record, VariantRun
+from kveval.runs import RunDirectory
+
+_ALPHA = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ColdDifference:
+    """One sample whose output is another without the prefix cache.
+
+    Attributes:
+        position: of the first token that differs, 1 = the first; of the first character where ids are missing.
+    """
+
+    sample_id: str
+    task: str
+    context_length: int
+    warm_outcome: str
+    cold_outcome: str
+    position: int
+    warm_output: str
+    cold_output: str
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Flips of a variant beside those of something else, over the `n` samples that both have.
+
+    Attributes:
+        own, others: samples that flip; only_own, only_others: in one of the two only.
+        p: exact, one-sided: that as many are only the variant's when either is equally likely.
+    """
+
+    n: int
+    own: int
+    others: int
+    only_own: int
+    only_others: int
+    p: float
+
+
+@dataclass(frozen=True, slots=True)
+class ColdCheck:
+    """One variant asked again without the prefix cache.
+
+    Attributes:
+        asked: samples with a cold answer.
+        n: of them answered both ways, the first time from the cache and the second time not.
+        unanswered: where one of the two is an engine error.
+        not_cold: whose second answer came from the cache in part all the same; `not_warm`: whose first did not.
+        down: correct from the cache only; up: correct without it only.
+        baseline: beside the baseline's own cold check. noise: beside the baseline's A/A run.
+        planned_share, hit_share: of the prompt tokens of the asking phase, meant to come and come from the cache.
+        finding: what a reader must know of it; None where nothing stands out.
+    """
+
+    variant: str
+    asked: int
+    n: int
+    unanswered: int
+    not_cold: int
+    not_warm: int
+    identical: int
+    down: int
+    up: int
+    baseline: Beside | None
+    noise: Beside | None
+    planned_share: float | None
+    hit_share: float | None
+    differences: tuple[ColdDifference, ...]
+    finding: Finding | None
+
+
+def cold_checks(run: Run) -> list[ColdCheck]:
+    """Of every variant with a cold check or a planned share of hits, the baseline's first.
+
+    Raises:
+        RunDirectoryError: a cold answer to a sample that the run does not have.
+    """
+    ordered = sorted(run.manifest.variants.values(), key=lambda variant: variant.name != run.manifest.baseline)
+    flips: dict[str, pd.Series] = {}
+    checks = []
+    for variant in ordered:
+        pairs, counts = _pairs(run, variant.name)
+        flips[variant.name] = pairs["warm_correct"] != pairs["cold_correct"]
+        planned, hit = _shares(variant)
+        if counts["asked"] or planned:
+            checks.append(_check(run, variant, pairs, counts, flips, planned, hit))
+    return checks
+
+
+def _check(
+    run: Run,
+    variant: VariantRun,
+    pairs: pd.DataFrame,
+    counts: dict[str, int],
+    flips: dict[str, pd.Series],
+    planned: float | None,
+    hit: float | None,
+) -> ColdCheck:
+    own = flips[variant.name]
+    is_baseline = variant.name == run.manifest.baseline
+    baseline = None if is_baseline else _beside(own, flips[run.manifest.baseline])
+    noise = _beside(own, _noise(run))
+    check = ColdCheck(
+        variant=variant.name,
+        **counts,
+        n=len(pairs),
+        identical=int(pairs["identical"].sum()),
+        down=int((pairs["warm_correct"] & ~pairs["cold_correct"]).sum()),
+        up=int((~pairs["warm_correct"] & pairs["cold_correct"]).sum()),
+        baseline=baseline,
+        noise=noise,
+        planned_share=planned,
+        hit_share=hit,
+        differences=tuple(pairs.loc[~pairs["identical"].astype(bool), "difference"]),
+        finding=None,
+    )
+    return replace(check, finding=_finding(check))
+
+
+def _pairs(run: Run, variant: str) -> tuple[pd.DataFrame, dict[str, int]]:
+    """One row per sample that can be compared, by sample_id; and how many cannot."""
+    answers = list(RunDirectory(run.path).cold_records(variant))
+    asked = pd.Index([cold.sample_id for cold in answers])
+    warm = run.records[variant].loc[run.records[variant].index.isin(asked)].to_dict("index")
+    rows, counts = [], dict.fromkeys(("asked", "unanswered", "not_cold", "not_warm"), 0)
+    for cold in answers:
+        if cold.sample_id not in run.samples.index:
+            path = RunDirectory(run.path).cold_path(variant)
+            raise RunDirectoryError(f"{path}: sample {cold.sample_id} is not in samples.jsonl")
+        counts["asked"] += 1
+        first = warm.get(cold.sample_id)
+        if first is None or "engine_error" in (cold.outcome, first["outcome"]):
+            counts["unanswered"] += 1
+        elif cold.cached_tokens:
+            counts["not_cold"] += 1
+        elif first["cached_tokens"] == 0:
+            counts["not_warm"] += 1
+        else:
+            rows.append(_pair(cold, first))
+    columns = ["sample_id", "warm_correct", "cold_correct", "identical", "difference"]
+    frame = pd.DataFrame(rows, columns=columns).set_index("sample_id")
+    return frame.astype({"warm_correct": bool, "cold_correct": bool, "identical": bool}), counts
+
+
+def _pair(cold: Record, warm: Mapping[Any, Any]) -> tuple[str, bool, bool, bool, ColdDifference | None]:
+    ids = list(warm["output_token_ids"]), cold.output_token_ids
+    texts = str(warm["output"]), cold.output
+    first, second = ids if all(ids) else texts
+    identical = first == second
+    difference = None
+    if not identical:
+        shared = len(_shared(first, second))
+        difference = ColdDifference(
+            cold.sample_id, cold.task, cold.context_length, str(warm["outcome"]), cold.outcome, shared + 1, *texts
+        )
+    return cold.sample_id, warm["outcome"] == "correct", cold.outcome == "correct", identical, difference
+
+
+def _shared(first: Sequence[object], second: Sequence[object]) -> Sequence[object]:
+    equal = [one == other for one, other in zip(first, second, strict=False)]
+    return first[: equal.index(False) if False in equal else len(equal)]
+
+
+def _noise(run: Run) -> pd.Series | None:
+    """Whether each sample flips between the baseline's two runs; None without an A/A run."""
+    again = run.variant("aa", run.manifest.baseline)
+    if again is None:
+        return None
+    first, second = run.records[run.manifest.baseline]["outcome"], run.records[again.name]["outcome"]
+    both = first.index.intersection(second.index)
+    first, second = first[both], second[both]
+    answered = (first != "engine_error") & (second != "engine_error")
+    return ((first == "correct") != (second == "correct"))[answered]
+
+
+def _beside(own: pd.Series, others: pd.Series | None) -> Beside | None:
+    if others is None:
+        return None
+    both = own.index.intersection(others.index)
+    if not len(both):
+        return None
+    first: NDArray[np.bool_] = own[both].to_numpy(dtype=bool)
+    second: NDArray[np.bool_] = others[both].to_numpy(dtype=bool)
+    only_own, only_others = int((first & ~second).sum()), int((second & ~first).sum())
+    discordant = only_own + only_others
+    p = float(binomtest(only_own, discordant, 0.5, alternative="greater").pvalue) if discordant else 1.0
+    return Beside(len(both), int(first.sum()), int(second.sum()), only_own, only_others, p)
+
+
+def _shares(variant: VariantRun) -> tuple[float | None, float | None]:
+    hits, asked = variant.counters.get("prefix_cache_hits"), variant.counters.get("prefix_cache_queries")
+    if hits is None or not asked:
+        return None, None
+    return variant.planned_hit_tokens / asked, hits / asked
+
+
+def _finding(check: ColdCheck) -> Finding | None:
+    if check.not_cold and check.not_cold >= check.n:
+        message = (
+            f"{check.not_cold} of {check.asked} samples asked under a salt of their own were answered from the prefix "
+            "cache all the same: the cold check compares nothing"
+        )
+        return Finding(level="warning", code="cold_check_not_cold", message=message)
+    tests = {"the baseline's own": check.baseline, "the A/A run's": check.noise}
+    known = {whose: beside for whose, beside in tests.items() if beside is not None}
+    for (whose, beside), p in zip(known.items(), holm([one.p for one in known.values()]), strict=True):
+        if p < _ALPHA:
+            message = (
+                f"{beside.own} of {beside.n} answers flip without the prefix cache ({check.down} right only from it, "
+                f"{check.up} only without), {whose} {beside.others} (exact p {p:.2g})"
+            )
+            return Finding(level="warning", code="prefix_cache_differs", message=message)
+    return None

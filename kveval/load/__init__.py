@@ -1,0 +1,1 @@
+"""How fast a server is under load, variant by variant."""

@@ -1,0 +1,149 @@
+"""One level against one server: warm up, send, look, count."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import psutil
+
+from kveval.engines.facts import counters
+from kveval.load.prompts import arrivals_s, prompts, warmup_prompts
+from kveval.load.sample import Samples, device_bytes, sampling
+from kveval.load_results import Level
+from kveval.measure.client import Answer, Client, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One request and what came back; `sent_s` after the level began."""
+
+    prompt_tokens: int
+    sent_s: float
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """One level as it went; `before` and `after` are the server's counters around the counted requests."""
+
+    level: Level
+    warmup: list[Sent]
+    sent: list[Sent]
+    duration_s: float
+    samples: Samples
+    before: dict[str, float]
+    after: dict[str, float]
+    device_bytes: int | None
+
+
+async def drive(
+    level: Level,
+    client: Client,
+    tokens: tuple[int, ...],
+    *,
+    salt: str,
+    processes: Sequence[psutil.Process] = (),
+    sample_interval_s: float = 1.0,
+    is_gone: Callable[[], bool] = lambda: False,
+) -> Driven:
+    """Sends every request of `level` and waits for every answer.
+
+    Args:
+        client: one that tries each request once: a second attempt would hide the first one's failure.
+        tokens: what prompts are made of.
+        salt: no prefix-cache block made under another one is found.
+        is_gone: the server is dead: what was not sent yet is left.
+    """
+    warmup = await _closed(warmup_prompts(level, tokens), level.concurrency or 1, client, level, f"{salt}-warmup")
+    before = counters(await client.metrics_text())
+    async with sampling(client, processes, sample_interval_s) as samples:
+        started = time.perf_counter()
+        pending = prompts(level, tokens)
+        if level.kind == "open":
+            sent = await _open(pending, arrivals_s(level), client, level, salt, is_gone)
+        else:
+            sent = await _closed(pending, level.concurrency or 1, client, level, salt, is_gone)
+        duration_s = time.perf_counter() - started
+    after = counters(await client.metrics_text())
+    on_device = await asyncio.to_thread(device_bytes, processes)
+    return Driven(level, warmup, sent, duration_s, samples, before, after, on_device)
+
+
+async def first_token(client: Client, tokens: tuple[int, ...], salt: str) -> Answer:
+    """The shortest request there is, to see when a fresh server answers."""
+    return await client.ask(Request(np.array(tokens[:16], dtype=np.int32), 2, cache_salt=salt, ignore_eos=True))
+
+
+async def _closed(
+    pending: Iterator[np.ndarray],
+    concurrency: int,
+    client: Client,
+    level: Level,
+    salt: str,
+    is_gone: Callable[[], bool] = lambda: False,
+) -> list[Sent]:
+    """`concurrency` requests in flight as long as there are any left."""
+    sent: list[Sent] = []
+    started = time.perf_counter()
+
+    async def worker() -> None:
+        for prompt in pending:
+            if is_gone():
+                return
+            sent.append(await _send(prompt, client, level, salt, started))
+
+    async with asyncio.TaskGroup() as workers:
+        for _ in range(concurrency):
+            workers.create_task(worker())
+    return sent
+
+
+async def _open(
+    pending: Iterator[np.ndarray],
+    arrivals: list[float],
+    client: Client,
+    level: Level,
+    salt: str,
+    is_gone: Callable[[], bool],
+) -> list[Sent]:
+    """Every request at its time, whatever became of those before."""
+    sent: list[Sent] = []
+    started = time.perf_counter()
+
+    async def one(prompt: np.ndarray) -> None:
+        sent.append(await _send(prompt, client, level, salt, started))
+
+    async with asyncio.TaskGroup() as requests:
+        for prompt, arrival in zip(pending, arrivals, strict=True):
+            await asyncio.sleep(max(started + arrival - time.perf_counter(), 0))
+            if is_gone():
+                break
+            requests.create_task(one(prompt))
+    return sent
+
+
+async def _send(prompt: np.ndarray, client: Client, level: Level, salt: str, started: float) -> Sent:
+    request = Request(prompt, level.output_tokens, cache_salt=salt, ignore_eos=True)
+    sent_s = time.perf_counter() - started
+    return Sent(len(prompt), sent_s, await client.ask(request))
+
+
+def outcome_of(sent: Sent, level: Level) -> str:
+    """``completed``, ``short_output``, or the kind of its error."""
+    if sent.answer.error_kind:
+        return sent.answer.error_kind
+    return "completed" if output_tokens_of(sent.answer) >= level.output_tokens else "short_output"
+
+
+def output_tokens_of(answer: Answer) -> int:
+    """As the server counted; as streamed where it does not say."""
+    return sum(answer.chunk_tokens) if answer.completion_tokens is None else answer.completion_tokens
+
+
+def outcomes_of(sent: Sequence[Sent], level: Level) -> dict[str, int]:
+    return dict(Counter(outcome_of(one, level) for one in sent))

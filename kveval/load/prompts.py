@@ -1,0 +1,68 @@
+"""Prompts that no prefix cache has seen: random tokens, the same for every variant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from kveval.load_results import Level
+from kveval.tasks.prompt import transformers_tokenizer
+
+# Streams of one level's generator, so that changing one leaves the others as they are.
+_PROMPTS, _WARMUP, _LENGTHS, _ARRIVALS = range(4)
+
+
+@lru_cache(maxsize=4)
+def ordinary_tokens(model_dir: Path) -> tuple[int, ...]:
+    """Ids that spell text. Special ones could end a turn, or stand for an image that is not there.
+
+    Raises:
+        ConfigError: no tokenizer can be loaded from there.
+    """
+    tokenizer = transformers_tokenizer(model_dir)
+    special = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
+    return tuple(token for token in range(tokenizer.vocab_size) if token not in special)
+
+
+def _generator(level: Level, stream: int) -> np.random.Generator:
+    return np.random.default_rng([level.seed, stream, *level.name.encode()])
+
+
+def prompt_lengths(level: Level) -> list[int]:
+    """Of every counted request; of a mixed level in shuffled order, each length equally often."""
+    repeats = -(-level.requests // len(level.prompt_lengths))
+    lengths = np.array(level.prompt_lengths * repeats)[: level.requests]
+    _generator(level, _LENGTHS).shuffle(lengths)
+    return [int(length) for length in lengths]
+
+
+def prompts(level: Level, tokens: tuple[int, ...]) -> Iterator[np.ndarray]:
+    """int32 [prompt_tokens] of every counted request, made one at a time."""
+    generator, ids = _generator(level, _PROMPTS), np.array(tokens, dtype=np.int32)
+    for length in prompt_lengths(level):
+        yield generator.choice(ids, length)
+
+
+def warmup_prompts(level: Level, tokens: tuple[int, ...]) -> Iterator[np.ndarray]:
+    """As `prompts`, of the requests that are not counted."""
+    generator, ids = _generator(level, _WARMUP), np.array(tokens, dtype=np.int32)
+    for index in range(level.warmup_requests):
+        yield generator.choice(ids, level.prompt_lengths[index % len(level.prompt_lengths)])
+
+
+def arrivals_s(level: Level) -> list[float]:
+    """Seconds at which each request of an open level is sent.
+
+    Gaps of a Poisson process are exponential. They are scaled so that the last request is sent at requests / rate:
+    every variant and seed is offered the same load (as vLLM's `benchmarks/serve.py` does).
+
+    Raises:
+        ValueError: the level has no request rate.
+    """
+    if level.request_rate is None:
+        raise ValueError(f"{level.name} has no request rate")
+    times = np.cumsum(_generator(level, _ARRIVALS).exponential(1.0, level.requests))
+    return [float(time) for time in times * (level.requests / level.request_rate / times[-1])]

@@ -1,0 +1,95 @@
+"""What a server says of itself while it works: sequences, cache, memory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+import psutil
+from prometheus_client.parser import text_string_to_metric_families
+
+from kveval.measure.client import Client
+
+_GAUGES = {
+    "vllm:num_requests_running": "running",
+    "vllm:num_requests_waiting": "waiting",
+    "vllm:kv_cache_usage_perc": "kv_usage",
+}
+
+
+@dataclass(slots=True)
+class Samples:
+    """Values in the order they were seen; `kv_usage` a share in [0, 1]."""
+
+    running: list[float] = field(default_factory=list)
+    waiting: list[float] = field(default_factory=list)
+    kv_usage: list[float] = field(default_factory=list)
+    rss_bytes: list[float] = field(default_factory=list)
+
+
+def gauges(metrics_text: str) -> dict[str, float]:
+    """Of the whole server, by `Samples`' names; those it does not have are left out."""
+    # Parsing all of vLLM's metrics takes time that the server needs where both share their cores.
+    lines = [line for line in metrics_text.splitlines() if line.startswith(tuple(_GAUGES))]
+    found: dict[str, float] = {}
+    with contextlib.suppress(ValueError, IndexError, KeyError):
+        for family in text_string_to_metric_families("\n".join(lines) + "\n"):
+            name = _GAUGES.get(family.name)
+            if name:
+                found[name] = found.get(name, 0.0) + sum(sample.value for sample in family.samples)
+    return found
+
+
+@contextlib.asynccontextmanager
+async def sampling(client: Client, processes: Sequence[psutil.Process], interval_s: float) -> AsyncIterator[Samples]:
+    """Looks every `interval_s` until the block ends."""
+    samples = Samples()
+
+    async def look() -> None:
+        while True:
+            for name, value in gauges(await client.metrics_text()).items():
+                getattr(samples, name).append(value)
+            if processes:
+                samples.rss_bytes.append(rss_bytes(processes))
+            await asyncio.sleep(interval_s)
+
+    looking = asyncio.create_task(look())
+    try:
+        yield samples
+    finally:
+        looking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await looking
+
+
+def rss_bytes(processes: Sequence[psutil.Process]) -> float:
+    """Resident memory of all; memory that several of them share is counted for each."""
+    total = 0
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            total += process.memory_info().rss
+    return float(total)
+
+
+def device_bytes(processes: Sequence[psutil.Process]) -> int | None:
+    """Memory the processes hold on GPUs, as ``nvidia-smi`` says; None without one, or where it cannot tell."""
+    if not processes or shutil.which("nvidia-smi") is None:
+        return None
+    try:
+        listed = subprocess.run(
+            ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"],
+            capture_output=True, text=True, timeout=30, check=True,
+        ).stdout  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return None
+    pids = {process.pid for process in processes}
+    mebibytes = []
+    for line in listed.splitlines():
+        pid, _, used = line.partition(",")
+        if pid.strip().isdigit() and int(pid) in pids and used.strip().isdigit():
+            mebibytes.append(int(used))
+    return sum(mebibytes) << 20 if mebibytes else None

@@ -1,0 +1,114 @@
+"""Some samples asked once more without the prefix cache: reuse under a quantized cache is itself under test."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from kveval.engines.base import Engine
+from kveval.engines.capabilities import ResolvedVariant
+from kveval.engines.facts import Facts
+from kveval.measure.asking import record_of, request_of
+from kveval.measure.client import Client
+from kveval.measure.plan import Plan
+from kveval.measure.progress import Reporter
+from kveval.measure.schedule import Group, ask_all, cold_tokens, is_cold_checked
+from kveval.records import Manifest
+from kveval.runs import RunDirectory
+from kveval.tasks.task import Sample
+
+
+class ColdCheck:
+    """Asks a variant's cold samples after its others are answered, into a file of their own.
+
+    Args:
+        open_client: a client of a running server.
+        manifest: of the run so far.
+        retry_errors: ask again what ended as ``engine_error``.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        run: RunDirectory,
+        manifest: Manifest,
+        reporter: Reporter,
+        open_client: Callable[[Engine], Client],
+        *,
+        retry_errors: bool,
+    ) -> None:
+        self._plan = plan
+        self._run = run
+        self._reporter = reporter
+        self._open_client = open_client
+        self._samples = plan.cold_samples
+        self._missing = {
+            variant.name: self._unanswered(variant, retry_errors)
+            for variant in plan.variants
+            if _can_be_cold(manifest.variants[variant.name].facts or {})
+        }
+
+    def _unanswered(self, variant: ResolvedVariant, retry_errors: bool) -> list[Sample]:
+        answered = {
+            record.sample_id
+            for record in self._run.cold_records(variant.name)
+            if not (retry_errors and record.outcome == "engine_error")
+        }
+        return [sample for sample in self.samples_of(variant) if sample.sample_id not in answered]
+
+    def samples_of(self, variant: ResolvedVariant) -> list[Sample]:
+        return self._samples if is_cold_checked(variant.role) else []
+
+    def missing(self, variant: ResolvedVariant) -> list[Sample]:
+        return self._missing.get(variant.name, [])
+
+    def is_missing(self, variant: ResolvedVariant) -> bool:
+        return bool(self.missing(variant))
+
+    async def started(self, variant: ResolvedVariant, engine: Engine, launched: float) -> None:
+        """Nothing to do yet."""
+
+    async def run(self, variant: ResolvedVariant, engine: Engine, facts: Facts) -> None:
+        """A server that dies ends the check; what is left is asked on resume."""
+        missing = self.missing(variant)
+        if not missing or not _can_be_cold(facts.model_dump()):
+            return
+        self._reporter.status("asking without the prefix cache")
+        salt = uuid.uuid4().hex
+        gone: str | None = None
+
+        async with self._open_client(engine) as client:
+
+            async def ask(sample: Sample) -> None:
+                nonlocal gone
+                if gone:
+                    return
+                answer = await client.ask(replace(request_of(sample), cache_salt=f"{salt}-{sample.sample_id}"))
+                other = await client.other_model()
+                gone = engine.exit_message() or other or (answer.error_message if answer.is_refusal else None)
+                if other or (gone and answer.is_server_failure):
+                    return
+                task = self._plan.tasks[sample.task]
+                record = await asyncio.to_thread(record_of, sample, task, variant.name, answer)
+                self._run.append_cold(record)
+                self._missing[variant.name] = [one for one in self._missing[variant.name] if one is not sample]
+                self._reporter.answered(record, cold_tokens(sample))
+
+            await ask_all(
+                [Group(sample.sample_id, (sample,)) for sample in missing],
+                ask,
+                capacity_tokens=facts.kv_capacity_tokens,
+                max_in_flight=min(self._plan.config.requests.max_in_flight, facts.max_num_seqs or 1 << 30),
+                block_size=facts.block_size or 16,
+            )
+        if gone:
+            left = len(self._missing[variant.name])
+            self._reporter.note(f"{variant.name}: {left} samples were not asked without the prefix cache: {gone}")
+
+
+def _can_be_cold(facts: Mapping[str, Any]) -> bool:
+    """Whether there is a prefix cache, and a way around it. What is not known yet can be."""
+    return facts.get("prefix_caching") is not False and "cache_salt" not in facts.get("lacks", ())
