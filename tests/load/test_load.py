@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -148,15 +147,14 @@ async def test_hits_of_the_prefix_cache_are_a_finding() -> None:
 
 async def test_an_open_loop_does_not_wait_for_answers() -> None:
     arriving = level(kind="open", concurrency=None, request_rate=40.0, requests=8, warmup_requests=0)
-    async with ScriptedServer(always(words(delay_s=0.4))) as server, client_of(server) as client:
-        started = time.perf_counter()
+    async with ScriptedServer(always(words(delay_s=1.0))) as server, client_of(server) as client:
         driven = await drive(arriving, client, TOKENS, salt="s")
         assert server.most_running >= 6
-    assert time.perf_counter() - started < 1.5
     expected = arrivals_s(arriving)
     assert expected[-1] == pytest.approx(8 / 40)
     sent = sorted(one.sent_s for one in driven.sent)
-    assert sent == pytest.approx(expected, abs=0.08)
+    # A busy machine sends late, never early.
+    assert all(when >= due - 0.01 for when, due in zip(sent, expected, strict=True))
 
 
 def test_arrivals_are_poisson_and_seeded() -> None:

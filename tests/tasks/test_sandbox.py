@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.timeout(60),
 ]
 
-LIMITS = Limits(cpu_s=1, wall_s=2)
+LIMITS = Limits(cpu_s=1, wall_s=8)
 REFUSED = r"PermissionError|OSError|BlockingIOError"
 # name: (source of f(x), what its one call must be: a value, or the beginning of an error)
 HOSTILE: dict[str, tuple[str, object]] = {
@@ -38,7 +38,7 @@ HOSTILE: dict[str, tuple[str, object]] = {
         "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
         r"killed by SIG|no result within",
     ),
-    "sleep": ("import time\ntime.sleep(60)", r"no result within 2 s"),
+    "sleep": ("import time\ntime.sleep(60)", r"no result within 8 s"),
     "memory": ("return len(bytearray(10**10))", r"MemoryError"),
     "memory little by little": ("a = []\nwhile True: a.append(bytearray(10**6))", r"MemoryError|killed by"),
     "memory of a power": ("return len(str(9 ** 9 ** 9))", r"killed by|no result within|MemoryError|ValueError"),
@@ -167,7 +167,7 @@ def test_hostile_programs_give_wrong_answers_and_do_no_harm(name, layers, outsid
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     started = time.monotonic()
     (returned,) = call(program(body, **names), [[1]], LIMITS, layers)
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 40
     if isinstance(wanted, str):
         assert returned.value is None
         assert re.match(wanted, returned.error)
