@@ -26,7 +26,7 @@ from kveval.quant.formats import parse_format
 from kveval.quant.granularity import Granularity
 from kveval.resources import presets
 from kveval.speculative_config import expand_speculative
-from kveval.task_config import MOST_SAMPLES, NAME, TaskConfig, expand_task, parse_length, task_beside
+from kveval.task_config import MOST_SAMPLES, NAME, TaskConfig, expand_task, no_boolean, parse_length, task_beside
 
 # `--kv-cache-dtype` of vLLM 0.32 (vllm/config/cache.py).
 CACHE_DTYPES = (
@@ -239,7 +239,7 @@ class SweepConfig(_Model):
     baseline: str = "bf16"
     context_lengths: list[Annotated[int, BeforeValidator(parse_length)]] = []
     tasks: list[Annotated[TaskConfig, BeforeValidator(expand_task)]] = Field(min_length=1)
-    samples: Annotated[int, Field(gt=0, le=MOST_SAMPLES)] = 20
+    samples: Annotated[int, BeforeValidator(no_boolean), Field(gt=0, le=MOST_SAMPLES)] = 20
     questions_per_haystack: Annotated[int, Field(gt=0)] = 10
     haystack: Literal["essays", "wikipedia", "generated"] = "essays"
     prompt_style: Literal["auto", "chat", "completion"] = "auto"
@@ -288,6 +288,19 @@ class SweepConfig(_Model):
         return next(variant for variant in self.variants if variant.name == name)
 
 
+class _UniqueKeys(yaml.SafeLoader):
+    """A key given twice is an error: YAML would let the last one win without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
+            if key is not None and key in seen:
+                raise yaml.MarkedYAMLError(problem=f"key {key!r} is given twice", problem_mark=key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
 def load_config(source: str, overrides: Mapping[str, Any] | None = None) -> SweepConfig:
     """Reads a YAML file or a preset by name; `overrides` replace top-level keys.
 
@@ -301,7 +314,7 @@ def load_config(source: str, overrides: Mapping[str, Any] | None = None) -> Swee
             raise ConfigError(f"{source}: neither a file nor a preset; {nearest(source, shipped)}")
         path = shipped[source]
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)  # noqa: S506 - a safe loader
     except OSError as error:
         raise ConfigError(f"{source}: cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -218,8 +218,14 @@ def _first_problem(error: ValidationError) -> str:
 
 
 def _latest(path: Path) -> Iterator[Record]:
+    """Raises RunDirectoryError: a line is broken, or of another variant than the file is named after."""
     latest: dict[str, Record] = {}
     for record in _read_lines(path, Record, torn_tail=True):
+        if record.variant != path.stem:
+            raise RunDirectoryError(
+                f"{path}: holds a record of variant {record.variant!r} (sample {record.sample_id}); "
+                f"allowed: records of {path.stem!r} alone"
+            )
         latest.pop(record.sample_id, None)
         latest[record.sample_id] = record
     yield from latest.values()

@@ -39,6 +39,13 @@ def parse_length(value: Any) -> int:
     return tokens
 
 
+def no_boolean(value: Any) -> Any:
+    """YAML's ``yes`` and ``true`` would count as 1. Raises ValueError: `value` is one of them."""
+    if isinstance(value, bool):
+        raise ValueError(f"{value!r} is not a number")
+    return value
+
+
 class TaskConfig(BaseModel):
     """A task with settings of its own; what is None comes from the sweep.
 
@@ -52,7 +59,7 @@ class TaskConfig(BaseModel):
 
     name: str
     file: Path | None = None
-    samples: Annotated[int, Field(gt=0, le=MOST_SAMPLES)] | None = None
+    samples: Annotated[int, BeforeValidator(no_boolean), Field(gt=0, le=MOST_SAMPLES)] | None = None
     questions_per_haystack: Annotated[int, Field(gt=0)] | None = None
     haystack: Literal["essays", "wikipedia", "generated"] | None = None
     context_lengths: list[Annotated[int, BeforeValidator(parse_length)]] | None = None

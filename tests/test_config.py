@@ -54,6 +54,17 @@ def test_more_samples_than_fit_into_memory(tmp_path: Path, where: str) -> None:
         load_config(write(tmp_path / "c.yaml", yaml.safe_dump(data | (samples if where == "sweep" else {}))))
 
 
+def test_yes_is_not_one() -> None:
+    with pytest.raises(ConfigError, match="samples: True is not a number"):
+        config(samples=True)
+
+
+@pytest.mark.parametrize("text", ["model: a\nmodel: b\n", "judge: {margin: 0.1, margin: 0.2}\n"])
+def test_a_key_given_twice_is_named_with_its_line(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match=r"line \d\): not YAML: key 'm(odel|argin)' is given twice"):
+        load_config(write(tmp_path / "c.yaml", text))
+
+
 @given(st.text(max_size=6))
 def test_no_text_is_a_length_by_accident(text: str) -> None:
     try:

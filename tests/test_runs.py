@@ -230,3 +230,12 @@ def test_parquet_of_a_run_without_answers(tmp_path: Path) -> None:
     with RunDirectory(tmp_path).locked() as run:
         path = run.write_parquet(["bf16"])
     assert len(pd.read_parquet(path)) == 0
+
+
+def test_a_record_of_another_variant_is_no_evidence(tmp_path: Path) -> None:
+    with RunDirectory(tmp_path / "run").locked() as run:
+        run.write_manifest(manifest())
+        run.append(record("a", variant="bf16"))
+    run.records_path("bf16").rename(run.records_path("fp8"))
+    with pytest.raises(RunDirectoryError, match=r"fp8\.jsonl: holds a record of variant 'bf16' .*; allowed: records"):
+        list(run.records("fp8"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
 import time
@@ -25,6 +26,9 @@ _RETRIED_STATUS = (408, 429, 500, 502, 503, 504)
 _BACKOFF = tenacity.wait_exponential(multiplier=0.5, max=20) + tenacity.wait_random(0, 1)
 # Finish reasons of an output that the engine broke off itself.
 _BROKEN_OFF = ("abort", "error")
+
+# From a stream's last event to the end of its body.
+_END_SECONDS = 1.0
 
 
 class Client:
@@ -253,11 +257,17 @@ async def _whole(response: httpx.Response, chat: ChatOutput | None) -> AsyncIter
 
 async def _events(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
     """JSON objects of a server-sent event stream, until its ``[DONE]``."""
-    async for line in response.aiter_lines():
+    lines = response.aiter_lines()
+    async for line in lines:
         if not line.startswith("data:"):
             continue
         data = line[5:].strip()
         if data == "[DONE]":
+            # Read to its end, the response leaves its connection to the next request.
+            with contextlib.suppress(TimeoutError, httpx.HTTPError):
+                async with asyncio.timeout(_END_SECONDS):
+                    async for _ in lines:
+                        pass
             return
         try:
             event = json.loads(data)

@@ -13,7 +13,7 @@ from kveval.engines.capabilities import ResolvedVariant, resolve, twin
 from kveval.engines.facts import checkpoint_scales
 from kveval.engines.installation import Installation
 from kveval.engines.speculation import check_speculation
-from kveval.errors import ConfigError, PlanError
+from kveval.errors import ConfigError, PlanError, nearest
 from kveval.load_config import LoadConfig
 from kveval.measure.given import check_routes, load_given
 from kveval.measure.model import Model, hash_model, read_model
@@ -104,6 +104,8 @@ def make_plan(config: SweepConfig, installation: Installation) -> Plan:
     cells = [cell for wanted in generated for cell in cells_of(config, wanted, asked[wanted.name])]
     check_flags(config)
     _check_keys(config)
+    _check_margins(config, tasks)
+    _check_layers(variants, models)
     _check_window(config, variants, models, tasks, cells)
     prompt_format = PromptFormat.load(model.path, config.prompt_style, config.chat_template_kwargs)
     _check_same_prompts(models, model, prompt_format, config)
@@ -211,6 +213,25 @@ def _check_keys(config: SweepConfig) -> None:
         if variant.endpoint is not None:
             variant.endpoint.api_key(f"variants.{variant.name}.endpoint")
             Access(ca_file=variant.endpoint.ca_file).certificates()
+
+
+def _check_margins(config: SweepConfig, tasks: dict[str, Task]) -> None:
+    families = sorted({task.family for task in tasks.values()})
+    for family in config.judge.margins:
+        if family not in families:
+            raise ConfigError(f"judge.margins: no task asked is of family {family!r}; {nearest(family, families)}")
+
+
+def _check_layers(variants: list[ResolvedVariant], models: dict[str, Model]) -> None:
+    for variant in variants:
+        layers = variant.emulate.layers if variant.emulate else None
+        config = models[variant.name].config
+        count = (config.get("text_config") or config).get("num_hidden_layers")
+        if layers and isinstance(count, int) and max(layers) >= count:
+            raise PlanError(
+                f"variants.{variant.name}.emulate.layers: {max(layers)} is not a layer of the model; "
+                f"allowed: 0 to {count - 1}"
+            )
 
 
 def _check_window(

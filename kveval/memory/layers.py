@@ -10,6 +10,8 @@ from kveval.memory.keys import Keys
 Span = Literal["full", "sliding", "chunked"]
 Kind = Literal["full", "sliding", "chunked", "state", "both", "none"]
 
+_MOST_LAYERS = 10_000
+
 _KIND_OF_NAME: dict[str, Kind] = {
     "full_attention": "full", "attention": "full", "*": "full",
     "sliding_attention": "sliding",
@@ -93,7 +95,10 @@ def _kind(keys: Keys, key: str, name: str) -> Kind:
 
 def _patterned(keys: Keys) -> list[Kind]:
     """From periods and indices."""
-    layers = range(keys.required("num_hidden_layers", "n_layer", "n_layers", "num_layers"))
+    count = keys.required("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+    if count > _MOST_LAYERS:
+        raise keys.error("num_hidden_layers", f"{count} is not allowed; allowed: up to {_MOST_LAYERS}")
+    layers = range(count)
 
     if keys.model_type == "falcon_h1":
         return ["both" for _ in layers]

@@ -47,7 +47,7 @@ def comparison_row(comparison: Comparison) -> dict[str, Any]:
 
 
 def _attribution(attribution: Attribution | None) -> dict[str, Any] | None:
-    if attribution is None:
+    if attribution is None or not attribution.total.n:
         return None
     parts = {"total": attribution.total, "format": attribution.format, "kernel": attribution.kernel}
     return {

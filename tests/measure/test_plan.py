@@ -79,6 +79,8 @@ def test_the_aa_run_asks_whole_haystacks(plan_of: Planner, share: float, haystac
          "does not fit max-model-len of bf16, 600; allowed: up to 544"),
         ({"variants": ["bf16", {"name": "fp8", "engine_args": {"max_model_len": "600"}}], "context_lengths": [560]},
          PlanError, "does not fit max-model-len of fp8, 600"),
+        ({"judge": {"margins": {"needel": 0.01}}}, ConfigError,
+         r"judge.margins: no task asked is of family 'needel'; did you mean 'needle'"),
         ({"context_lengths": [64]}, PlanError, r"'niah_single' at context_length 64, haystack 0: .* the minimum is"),
         ({"tasks": ["niah_singel"]}, ConfigError, "unknown task 'niah_singel'; did you mean 'niah_single'"),
         ({"variants": ["bf16", "fp8_per_token_head"]}, PlanError, "the CPU engine accepts kv_cache_dtype "
@@ -176,3 +178,13 @@ def test_a_plan_needs_no_engine_to_run(plan_of: Planner, installation: Installat
     plan = plan_of()
     assert plan.installation == installation
     assert validate_config(plan.config.model_dump()) == plan.config
+
+
+def test_a_layer_the_model_does_not_have_is_refused(plan_of: Planner, checkpoint: Path) -> None:
+    config = json.loads((checkpoint / "config.json").read_text())
+    (checkpoint / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 30}))
+    layered = {"name": "x", "emulate": {"format": "int4", "layers": [3, 999]}}
+    with pytest.raises(
+        PlanError, match=r"variants.x.emulate.layers: 999 is not a layer of the model; allowed: 0 to 29"
+    ):
+        plan_of(variants=["bf16", layered])
