@@ -230,7 +230,8 @@ class _Sweep:
         self._update(
             variant, status="running", reason=None, launches=self._manifest.variants[variant.name].launches + 1
         )
-        self._reporter.status("starting the engine")
+        is_ours = variant.config.endpoint is None
+        self._reporter.status("starting the engine" if is_ours else "attaching to the server")
         engine = self._engine_factory(self._plan, variant, self._run.engine_log_path(variant.name))
         try:
             launched = time.monotonic()
@@ -245,7 +246,7 @@ class _Sweep:
             for stage in self._stages:
                 await self._run_stage(stage, variant, engine, facts)
         finally:
-            self._reporter.status("stopping the engine")
+            self._reporter.status("stopping the engine" if is_ours else "leaving the server as it is")
             await engine.stop()
 
     def _client(self, engine: Engine) -> Client:
