@@ -125,7 +125,7 @@ def sweep(
     if retry_errors and not resume:
         raise UsageError("--retry-errors: works on a run that exists; allowed: together with --resume")
     if dry_run:
-        plan = commands.plan_sweep(config, given)
+        plan = commands.plan_sweep(config, given, resume=resume)
         print_json(plan) if as_json else STDOUT.print(commands.plan_table(plan))
         return
     result = commands.run_sweep(config, given, resume=resume, retry_errors=retry_errors, console=STDERR)

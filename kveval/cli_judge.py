@@ -12,6 +12,19 @@ from kveval.errors import UsageError
 
 judge_app = typer.Typer()
 
+Margin = Annotated[float | None, typer.Option(help="Largest loss accepted, such as 0.02 for 2 points.")]
+FamilyMargins = Annotated[
+    list[str] | None, typer.Option(help="Margin of one task family, such as needle=0.01; may be repeated.")
+]
+Confidence = Annotated[float | None, typer.Option(help="Of every interval, such as 0.95.")]
+MinBaselineScore = Annotated[float | None, typer.Option(help="Least overall score of the baseline.")]
+MaxUnansweredShare = Annotated[
+    float | None, typer.Option(help="Share of unanswered samples above which the infrastructure is to blame.")
+]
+PolicyConfig = Annotated[
+    str | None, typer.Option(help="Take the policy from this sweep configuration, not from the run's own.")
+]
+
 
 @judge_app.command(
     epilog="Examples:\n\n"
@@ -26,21 +39,15 @@ def gate(
     against: Annotated[
         Path | None, typer.Option(help="A blessed file: also compare every variant with itself in that run.")
     ] = None,
-    margin: Annotated[float | None, typer.Option(help="Largest loss accepted, such as 0.02 for 2 points.")] = None,
-    family_margin: Annotated[
-        list[str] | None, typer.Option(help="Margin of one task family, such as needle=0.01; may be repeated.")
-    ] = None,
-    confidence: Annotated[float | None, typer.Option(help="Of every interval, such as 0.95.")] = None,
+    margin: Margin = None,
+    family_margin: FamilyMargins = None,
+    confidence: Confidence = None,
     inconclusive: Annotated[
         str | None, typer.Option(help="block, or allow: whether an open verdict keeps the gate shut.")
     ] = None,
-    min_baseline_score: Annotated[float | None, typer.Option(help="Least overall score of the baseline.")] = None,
-    max_unanswered_share: Annotated[
-        float | None, typer.Option(help="Share of unanswered samples above which the infrastructure is to blame.")
-    ] = None,
-    config: Annotated[
-        str | None, typer.Option(help="Take the policy from this sweep configuration, not from the run's own.")
-    ] = None,
+    min_baseline_score: MinBaselineScore = None,
+    max_unanswered_share: MaxUnansweredShare = None,
+    config: PolicyConfig = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for junit.xml, summary.md and verdict.json; default RUN.")
     ] = None,
@@ -88,18 +95,12 @@ def _margins(texts: list[str] | None) -> dict[str, float] | None:
 )
 def recommend(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
-    margin: Annotated[float | None, typer.Option(help="Largest loss accepted, such as 0.02 for 2 points.")] = None,
-    family_margin: Annotated[
-        list[str] | None, typer.Option(help="Margin of one task family, such as needle=0.01; may be repeated.")
-    ] = None,
-    confidence: Annotated[float | None, typer.Option(help="Of every interval, such as 0.95.")] = None,
-    min_baseline_score: Annotated[float | None, typer.Option(help="Least overall score of the baseline.")] = None,
-    max_unanswered_share: Annotated[
-        float | None, typer.Option(help="Share of unanswered samples above which the infrastructure is to blame.")
-    ] = None,
-    config: Annotated[
-        str | None, typer.Option(help="Take the policy from this sweep configuration, not from the run's own.")
-    ] = None,
+    margin: Margin = None,
+    family_margin: FamilyMargins = None,
+    confidence: Confidence = None,
+    min_baseline_score: MinBaselineScore = None,
+    max_unanswered_share: MaxUnansweredShare = None,
+    config: PolicyConfig = None,
     sequences: Annotated[
         int | None, typer.Option(help="Also the context limit with so many requests at once, sharing nothing.")
     ] = None,

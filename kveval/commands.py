@@ -82,15 +82,21 @@ def _installation(config: SweepConfig) -> Installation:
     return NOTHING_TO_LAUNCH if config.is_attached else find_installation(config.engine)
 
 
-def plan_sweep(source: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """The plan as data; starts nothing."""
-    plan = _plan(_load(source, overrides))
+def plan_sweep(source: str, overrides: Mapping[str, Any], *, resume: bool = False) -> dict[str, Any]:
+    """The plan as data; starts nothing. Its notes say so where a sweep could not write its run directory."""
+    config = _load(source, overrides)
+    plan = _plan(config)
     load = None
     if plan.config.load:
         from kveval.load.plan import describe_load, load_plan_of
 
         load = describe_load(load_plan_of(plan, plan.config.load))
-    return {**describe(plan), "load": load}
+    described = describe(plan)
+    try:
+        RunDirectory(_out(config)).check_usable(resume=resume)
+    except RunDirectoryError as error:
+        described["notes"].append(f"nothing could be measured: {error}")
+    return {**described, "load": load}
 
 
 def plan_table(plan: Mapping[str, Any]) -> RenderableType:

@@ -56,6 +56,13 @@ def test_a_plan_for_a_terminal_says_what_the_data_says(config: Callable[..., str
     assert plan["model"] in text
 
 
+def test_a_plan_says_where_it_could_not_be_written(config: Callable[..., str], tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    assert not any("nothing could be measured" in note for note in plan_sweep(config(out=str(taken)), {})["notes"])
+    taken.write_text("a file")
+    assert any(f"--out {taken}: is a file" in note for note in plan_sweep(config(out=str(taken)), {})["notes"])
+
+
 @pytest.mark.parametrize(("seconds", "text"), [(30, "0.5 minutes"), (5399, "90.0 minutes"), (5400, "1.5 hours")])
 def test_minutes(seconds: float, text: str) -> None:
     assert commands._minutes(seconds) == text

@@ -19,6 +19,8 @@ import pytest
 import yaml
 
 from kveval.engines.capabilities import Device, local_cpu_flags
+from kveval.judge.rundata import load_run
+from kveval.judge.speculation import parting
 from kveval.records import Manifest, Record, unpack_logprobs
 from kveval.runs import RunDirectory
 from kveval.tasks.prompt import PromptFormat
@@ -207,9 +209,20 @@ def test_a_resumed_run_equals_an_unbroken_one(run: Run) -> None:
     unbroken = run.records["bf16-aa"]
     assert len(resumed) == len(run.finished.records) == SAMPLES
     assert resumed.keys() == unbroken.keys()
-    assert all(resumed[key].prompt_tokens == unbroken[key].prompt_tokens for key in unbroken)
-    # What is batched together moves the last bits of BF16, and with them an output now and then.
-    differing = [key for key in unbroken if resumed[key].output != unbroken[key].output]
+    differing = []
+    for key, record in unbroken.items():
+        assert resumed[key].prompt_tokens == record.prompt_tokens
+        if resumed[key].output != record.output:
+            differing.append(key)
+            continue
+        assert (resumed[key].outcome, resumed[key].score) == (record.outcome, record.score)
+        assert resumed[key].finish_reason == record.finish_reason
+    # What is batched together moves the last bits of BF16: greedy outputs may part, but at a tie only.
+    tables = load_run(run.path).records
+    for key in differing:
+        parted = parting(tables["bf16-aa"].loc[[key]], tables["bf16"].loc[[key]])
+        assert parted.most_nats is not None, key
+        assert parted.most_nats < 0.25, key
     assert len(differing) <= 0.1 * SAMPLES, differing
 
 

@@ -32,6 +32,11 @@ class Model:
     weight_bytes: int
 
     @property
+    def text_config(self) -> dict[str, Any]:
+        """The part of `config` that describes the decoder."""
+        return _text_config(self.config)
+
+    @property
     def parameters(self) -> int:
         return self.weight_bytes // 2
 
@@ -57,10 +62,14 @@ def read_model(path: Path, key: str = "model") -> Model:
     return Model(path.resolve(), config, _window(config), weights)
 
 
+def _text_config(config: dict[str, Any]) -> dict[str, Any]:
+    text = config.get("text_config")
+    return text if isinstance(text, dict) else config
+
+
 def _window(config: dict[str, Any]) -> int | None:
     """As vLLM derives it: the position limit, stretched by rope scaling of the kinds that stretch it."""
-    text = config.get("text_config")
-    text = text if isinstance(text, dict) else config
+    text = _text_config(config)
     limit = text.get("max_position_embeddings")
     if not isinstance(limit, int):
         return None

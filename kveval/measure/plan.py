@@ -24,7 +24,7 @@ from kveval.tasks.chat import ChatTemplate
 from kveval.tasks.chat_haystack import chat_samples
 from kveval.tasks.given import check_fits, given_samples
 from kveval.tasks.haystack import build_samples
-from kveval.tasks.loader import load_tasks
+from kveval.tasks.loader import list_tasks, load_tasks
 from kveval.tasks.prompt import PromptFormat
 from kveval.tasks.task import Cell, Sample, Task
 
@@ -216,17 +216,17 @@ def _check_keys(config: SweepConfig) -> None:
 
 
 def _check_margins(config: SweepConfig, tasks: dict[str, Task]) -> None:
-    families = sorted({task.family for task in tasks.values()})
+    # A file's margins also hold for tasks that --tasks leaves out tonight.
+    families = sorted({task.family for task in tasks.values()} | {task.family for task in list_tasks()})
     for family in config.judge.margins:
         if family not in families:
-            raise ConfigError(f"judge.margins: no task asked is of family {family!r}; {nearest(family, families)}")
+            raise ConfigError(f"judge.margins: there is no task family {family!r}; {nearest(family, families)}")
 
 
 def _check_layers(variants: list[ResolvedVariant], models: dict[str, Model]) -> None:
     for variant in variants:
         layers = variant.emulate.layers if variant.emulate else None
-        config = models[variant.name].config
-        count = (config.get("text_config") or config).get("num_hidden_layers")
+        count = models[variant.name].text_config.get("num_hidden_layers")
         if layers and isinstance(count, int) and max(layers) >= count:
             raise PlanError(
                 f"variants.{variant.name}.emulate.layers: {max(layers)} is not a layer of the model; "

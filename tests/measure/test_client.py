@@ -168,7 +168,7 @@ async def test_a_whole_answer_must_come_within_the_timeout(reply: Reply) -> None
     """Each token of the second comes in time; all of them together do not."""
     started = time.perf_counter()
     answer, _ = await ask(reply, timeout_s=0.4, max_attempts=1)
-    assert time.perf_counter() - started < 20
+    assert time.perf_counter() - started < 3
     assert (answer.error_kind, answer.error_message) == ("timeout", "no whole answer within 0.4 s")
 
 

@@ -80,7 +80,7 @@ def test_the_aa_run_asks_whole_haystacks(plan_of: Planner, share: float, haystac
         ({"variants": ["bf16", {"name": "fp8", "engine_args": {"max_model_len": "600"}}], "context_lengths": [560]},
          PlanError, "does not fit max-model-len of fp8, 600"),
         ({"judge": {"margins": {"needel": 0.01}}}, ConfigError,
-         r"judge.margins: no task asked is of family 'needel'; did you mean 'needle'"),
+         r"judge.margins: there is no task family 'needel'; did you mean 'needle'"),
         ({"context_lengths": [64]}, PlanError, r"'niah_single' at context_length 64, haystack 0: .* the minimum is"),
         ({"tasks": ["niah_singel"]}, ConfigError, "unknown task 'niah_singel'; did you mean 'niah_single'"),
         ({"variants": ["bf16", "fp8_per_token_head"]}, PlanError, "the CPU engine accepts kv_cache_dtype "
@@ -178,6 +178,10 @@ def test_a_plan_needs_no_engine_to_run(plan_of: Planner, installation: Installat
     plan = plan_of()
     assert plan.installation == installation
     assert validate_config(plan.config.model_dump()) == plan.config
+
+
+def test_margins_of_families_that_are_not_asked_tonight_are_fine(plan_of: Planner) -> None:
+    assert plan_of(judge={"margins": {"code": 0.05, "needle": 0.01}}).samples
 
 
 def test_a_layer_the_model_does_not_have_is_refused(plan_of: Planner, checkpoint: Path) -> None:

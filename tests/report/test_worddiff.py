@@ -45,4 +45,4 @@ def test_long_outputs_take_no_time() -> None:
     started = time.perf_counter()
     side_by_side("x " + " ".join(words), "y " + " ".join(words[::-1]), 4_000)
     side_by_side("x" * 200_000, "y" * 200_000, 4_000)
-    assert time.perf_counter() - started < 20
+    assert time.perf_counter() - started < 2
