@@ -26,7 +26,8 @@ app = typer.Typer(
 tasks_app = typer.Typer(
     no_args_is_help=False,
     help="List tasks, or print one real prompt.",
-    epilog="Examples:\n\n  kveval tasks\n\n  kveval tasks show niah_single --length 2k",
+    epilog="Examples:\n\n  kveval tasks\n\n  kveval tasks --include-path my_tasks\n\n"
+    "  kveval tasks show niah_single --length 2k",
 )
 app.add_typer(tasks_app, name="tasks")
 data_app = typer.Typer(
@@ -76,6 +77,12 @@ def root(
     del version
 
 
+IncludePath = Annotated[
+    Path | None,
+    typer.Option(help="Folder of task files beside those that ship. The code they name is run: trust it."),
+]
+
+
 def _names(text: str | None) -> list[str] | None:
     return [part.strip() for part in text.split(",") if part.strip()] if text is not None else None
 
@@ -95,6 +102,7 @@ def sweep(
     tasks: Annotated[
         str | None, typer.Option(help="Task names ('kveval tasks' lists them), lm_eval:NAME, or prompts.jsonl.")
     ] = None,
+    include_path: IncludePath = None,
     samples: Annotated[str | None, typer.Option(metavar="INTEGER", help="Samples per task and context length.")] = None,
     seed: Annotated[str | None, typer.Option(metavar="INTEGER", help="Seed of every haystack.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run directory; default runs/CONFIG.")] = None,
@@ -116,6 +124,7 @@ def sweep(
         "variants": _names(variants),
         "context_lengths": _lengths(lengths),
         "tasks": _names(tasks),
+        "include_path": include_path,
         "samples": samples,
         "seed": seed,
         "out": out,
@@ -138,13 +147,13 @@ def sweep(
         raise result.problem
 
 
-def _lengths(text: str | None) -> list[int] | None:
+def _lengths(text: str | None, flag: str = "--lengths") -> list[int] | None:
     from kveval.config import parse_length
 
     try:
         return [parse_length(part) for part in _names(text) or []] if text is not None else None
     except ValueError as error:
-        raise UsageError(f"--lengths: {error}") from error
+        raise UsageError(f"{flag}: {error}") from error
 
 
 @app.command(
@@ -238,6 +247,7 @@ def memory(
 @tasks_app.callback(invoke_without_command=True)
 def tasks_list(
     context: typer.Context,
+    include_path: IncludePath = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
 ) -> None:
     """List tasks."""
@@ -245,7 +255,7 @@ def tasks_list(
         return
     from kveval import commands
 
-    rows = commands.list_tasks()
+    rows = commands.list_tasks(include_path)
     print_json(rows) if as_json else STDOUT.print(commands.tasks_table(rows))
 
 
@@ -258,12 +268,20 @@ def tasks_show(
     ] = None,
     haystack: Annotated[str, typer.Option(help="Filler text: essays, wikipedia or generated.")] = "essays",
     seed: Annotated[int, typer.Option(help="Seed of the haystack.")] = 0,
+    include_path: IncludePath = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print prompt and answer as JSON.")] = False,
 ) -> None:
     """Print one real prompt with its answer."""
     from kveval import commands
 
-    shown = commands.show_task(name, (_lengths(length) or [0])[0], model=model, haystack=haystack, seed=seed)
+    shown = commands.show_task(
+        name,
+        (_lengths(length, "--length") or [0])[0],
+        model=model,
+        haystack=haystack,
+        seed=seed,
+        include_path=include_path,
+    )
     if as_json:
         print_json(shown)
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -264,14 +264,11 @@ def load_problem(document: LoadDocument) -> InfrastructureError | None:
     return InfrastructureError(f"the load is incomplete: {which}")
 
 
-def list_tasks() -> list[dict[str, Any]]:
-    """Every task kveval ships: name, family, version, description."""
+def list_tasks(include_path: Path | None) -> list[dict[str, Any]]:
+    """Every task kveval ships and those of the folder: name, family, version, description, path of its file."""
     from kveval.tasks.loader import list_tasks as tasks
 
-    return [
-        {"name": task.name, "family": task.family, "version": task.version, "description": task.description}
-        for task in tasks()
-    ]
+    return [{**asdict(task), "path": str(task.path)} for task in tasks(include_path)]
 
 
 def tasks_table(rows: list[dict[str, Any]]) -> RenderableType:
@@ -283,7 +280,9 @@ def tasks_table(rows: list[dict[str, Any]]) -> RenderableType:
     return table
 
 
-def show_task(name: str, context_length: int, *, model: Path | None, haystack: str, seed: int) -> dict[str, Any]:
+def show_task(
+    name: str, context_length: int, *, model: Path | None, haystack: str, seed: int, include_path: Path | None = None
+) -> dict[str, Any]:
     """One real prompt of a task with its answer, where it stands and how it is counted."""
     from kveval.measure.model import read_model
     from kveval.tasks.haystack import build_samples
@@ -294,7 +293,7 @@ def show_task(name: str, context_length: int, *, model: Path | None, haystack: s
     styles = ("essays", "wikipedia", "generated")
     if haystack not in styles:
         raise UsageError(f"--haystack: {haystack!r} is not a haystack style; {nearest(haystack, styles)}")
-    task = load_tasks([name])[name]
+    task = load_tasks([name], include_path)[name]
     prompt_format = PromptFormat.load(read_model(model, "--model").path) if model else PromptFormat.stand_in()
     cell = Cell(task.name, context_length, 10, 10, seed, haystack)  # type: ignore[arg-type]
     sample = build_samples(task, cell, prompt_format)[0]

@@ -27,6 +27,7 @@ from kveval.quant.granularity import Granularity
 from kveval.resources import presets
 from kveval.speculative_config import expand_speculative
 from kveval.task_config import MOST_SAMPLES, NAME, TaskConfig, expand_task, no_boolean, parse_length, task_beside
+from kveval.validation import key_of, reason_of
 
 # `--kv-cache-dtype` of vLLM 0.32 (vllm/config/cache.py).
 CACHE_DTYPES = (
@@ -232,6 +233,7 @@ class SweepConfig(_Model):
         accept_findings: codes of error findings under which a variant is measured all the same.
         cold_check: samples asked once more without the prefix cache: how many, or their share; 0 = none.
         load: also measure every server's speed once its samples are answered; None = not.
+        include_path: folder of task files beside those that ship; builders and scorers they name are imported and run.
     """
 
     model: Path
@@ -239,6 +241,7 @@ class SweepConfig(_Model):
     baseline: str = "bf16"
     context_lengths: list[Annotated[int, BeforeValidator(parse_length)]] = []
     tasks: list[Annotated[TaskConfig, BeforeValidator(expand_task)]] = Field(min_length=1)
+    include_path: Path | None = None
     samples: Annotated[int, BeforeValidator(no_boolean), Field(gt=0, le=MOST_SAMPLES)] = 20
     questions_per_haystack: Annotated[int, Field(gt=0)] = 10
     haystack: Literal["essays", "wikipedia", "generated"] = "essays"
@@ -330,6 +333,9 @@ def load_config(source: str, overrides: Mapping[str, Any] | None = None) -> Swee
         beside = path.parent / Path(data["model"]).expanduser()
         # A path is meant from the file it stands in; anything else may name a demo model.
         data["model"] = str(beside) if beside.exists() else data["model"]
+    if isinstance(data.get("include_path"), str):
+        beside = path.parent / Path(data["include_path"]).expanduser()
+        data["include_path"] = str(beside) if beside.is_dir() else data["include_path"]
     if isinstance(data.get("tasks"), list):
         data["tasks"] = [task_beside(task, path.parent) for task in data["tasks"]]
     overrides = dict(overrides or {})
@@ -369,16 +375,15 @@ def validate_config(data: Mapping[str, Any], source: str = "configuration") -> S
 def _explain(error: ValidationError) -> str:
     problems = error.errors(include_url=False)
     problem = next((one for one in problems if one["type"] == "extra_forbidden"), problems[0])
-    location = [str(part) for part in problem["loc"]]
-    key = ".".join(location)
-    message = problem["msg"].removeprefix("Value error, ")
+    key, reason = key_of(problem), reason_of(problem)
     if problem["type"] == "extra_forbidden":
+        location = key.split(".")
         return f"unknown key {key!r}; {nearest(location[-1], _keys_at(location[:-1]))}"
     if problem["type"] == "missing":
         return f"{key}: required, not given"
     if problem["type"] == "value_error":
-        return f"{key}: {message}" if key else message
-    return f"{key}: {problem['input']!r} is not allowed; {message[0].lower()}{message[1:]}"
+        return f"{key}: {reason}" if key else reason
+    return f"{key}: {problem['input']!r} is not allowed; {reason}"
 
 
 def _keys_at(location: list[str]) -> list[str]:

@@ -17,6 +17,7 @@ from kveval.demo_models import demo_model
 from kveval.engines.capabilities import Device
 from kveval.engines.installation import Installation
 from kveval.measure.plan import Plan, make_plan
+from kveval.resources import tasks_directory
 from kveval.tasks.loader import load_tasks
 from kveval.tasks.prompt import PromptFormat
 from kveval.tasks.task import Task
@@ -50,7 +51,9 @@ def _tasks(*names: str) -> dict[str, Task]:
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planning without a model's tokenizer, and every task loaded once."""
     monkeypatch.setattr(PromptFormat, "load", lambda *_: PromptFormat.stand_in())
-    monkeypatch.setattr("kveval.measure.plan.load_tasks", lambda names: _tasks(*names))
+    monkeypatch.setattr(
+        "kveval.measure.plan.load_tasks", lambda names, folder: load_tasks(names, folder) if folder else _tasks(*names)
+    )
 
 
 @pytest.fixture
@@ -61,6 +64,20 @@ def checkpoint(tmp_path: Path) -> Path:
     (path / "config.json").write_text(json.dumps({"max_position_embeddings": 8192}))
     (path / "model.safetensors").write_bytes(b"weights")
     return path
+
+
+@pytest.fixture
+def own_tasks(tmp_path: Path) -> Path:
+    """A user's folder with one task, `mine`, in family `own`."""
+    folder = tmp_path / "my_tasks" / "own"
+    folder.mkdir(parents=True)
+    (folder / "mine.yaml").write_text(
+        f"include: {tasks_directory()}/needle/_needle_yaml\n"
+        "task: kveval_mine\n"
+        "custom_dataset: !function kveval.tasks.needle.niah_multikey\n"
+        "metadata: {version: 1, description: my own, keys: 5}\n"
+    )
+    return folder.parent
 
 
 @pytest.fixture

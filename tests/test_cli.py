@@ -200,11 +200,11 @@ def test_a_failed_baseline_shows_the_end_of_its_log(run: Kveval, config: Callabl
         ("tasks: [niah_singel]", ["unknown task 'niah_singel'", "did you mean 'niah_single'"]),
         ("context_lengths: [4kk]", ["context_lengths.0", "'4kk' is not a context length", "allowed"]),
         ("context_lengths: [64k]", ["context_lengths: 65536", "window of 8192", "allowed: up to"]),
-        ("samples: 0", ["samples: 0 is not allowed", "greater than 0"]),
+        ("samples: 0", ["samples: 0 is not allowed", "allowed: above 0"]),
         ("samples: many", ["samples: 'many' is not allowed"]),
         ("aa_share: .nan", ["aa_share: nan is not allowed"]),
         ("haystack: novels", ["haystack: 'novels' is not allowed", "'essays', 'wikipedia' or 'generated'"]),
-        ("model: nowhere", ["model: ", "nowhere has no config.json", "allowed: a folder with a Hugging Face"]),
+        ("model: nowhere", ["model: ", "nowhere is no folder", "or a folder with a Hugging Face checkpoint"]),
         ("requests: {logprobs: 50}", ["requests.logprobs: 50 is not allowed", "20"]),
         ("engine: {args: {port: 1}}", ["engine.args: 'port' is set by kveval", "allowed: engine.port"]),
         ("model: [", ["nightly.yaml (line ", "not YAML"]),
@@ -239,7 +239,8 @@ def test_bad_configurations(
         (["--tasks", "niah_singel"], ["unknown task 'niah_singel'", "did you mean 'niah_single'"]),
         (["--samples", "0"], ["samples: '0' is not allowed"]),
         (["--seed", "-1"], ["seed: '-1' is not allowed"]),
-        (["--model", "nowhere"], ["model: nowhere has no config.json"]),
+        (["--model", "nowhere"], ["model: nowhere is no folder"]),
+        (["--model", "smolm2"], ["did you mean 'smollm2'"]),
         (["--retry-errors"], ["--retry-errors", "allowed: together with --resume"]),
     ],
 )
@@ -258,7 +259,7 @@ def test_no_such_file_or_preset(run: Kveval, config: Callable[..., str]) -> None
 def test_a_flag_of_another_kind_is_refused(run: Kveval, config: Callable[..., str]) -> None:
     code, out, err = run("sweep", config(), "--samples", "many")
     assert (code, out) == (2, "")
-    assert "samples: 'many' is not allowed; input should be a valid integer" in err
+    assert "samples: 'many' is not allowed; allowed: whole numbers" in err
 
 
 def test_no_engine(run: Kveval, config: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,7 +366,8 @@ def test_tasks_are_listed(run: Kveval) -> None:
     rows = json.loads(out)
     assert code == 0
     assert {"niah_single", "niah_multikey", "niah_absent"} <= {row["name"] for row in rows}
-    assert all(row.keys() == {"name", "family", "version", "description"} for row in rows)
+    assert all(row.keys() == {"name", "family", "version", "description", "path"} for row in rows)
+    assert all(Path(row["path"]).stem == row["name"] for row in rows)
     code, out, _ = run("tasks")
     assert code == 0
     assert all(row["name"] in out for row in rows)
@@ -386,13 +388,28 @@ def test_a_prompt_is_shown_with_its_answer(run: Kveval) -> None:
     assert "a sweep takes the chat endpoint where template and engine allow" in json.loads(out)["form"]
 
 
+def test_tasks_of_a_folder_of_ones_own(
+    run: Kveval, own_tasks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, out, _ = run("tasks", "--include-path", str(own_tasks), "--json")
+    assert {"niah_single", "mine"} <= {row["name"] for row in json.loads(out)}
+    _, out, _ = run(
+        *("tasks", "show", "mine", "--include-path", str(own_tasks)),
+        *("--length", "512", "--haystack", "generated", "--json"),
+    )
+    assert json.loads(out)["task"] == "mine"
+    refused(run("tasks", "show", "mine"), "unknown task 'mine'")
+    refused(run("tasks", "--include-path", "nowhere"), "task folder nowhere does not exist")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["niah_singel"], ["unknown task 'niah_singel'", "did you mean 'niah_single'"]),
-        (["niah_single", "--length", "4kk"], ["'4kk' is not a context length", "allowed"]),
+        (["niah_single", "--length", "4kk"], ["--length: '4kk' is not a context length", "allowed"]),
         (["niah_single", "--haystack", "novels"], ["--haystack: 'novels' is not a haystack style", "allowed: essays"]),
-        (["niah_single", "--model", "nowhere"], ["--model: nowhere has no config.json"]),
+        (["niah_single", "--model", "nowhere"], ["--model: nowhere is no folder"]),
         (["niah_single", "--length", "32", "--haystack", "generated"], ["context_length 32", "the minimum is"]),
     ],
 )

@@ -50,7 +50,7 @@ def test_more_samples_than_fit_into_memory(tmp_path: Path, where: str) -> None:
     samples = {"samples": 100_001}
     task = {"name": "niah_single"} | (samples if where == "task" else {})
     data = {"model": "/m", "variants": ["bf16"], "context_lengths": ["4k"], "tasks": [task]}
-    with pytest.raises(ConfigError, match=r"samples: 100001 is not allowed; .*less than or equal to 100000"):
+    with pytest.raises(ConfigError, match=r"samples: 100001 is not allowed; allowed: up to 100000"):
         load_config(write(tmp_path / "c.yaml", yaml.safe_dump(data | (samples if where == "sweep" else {}))))
 
 
@@ -129,7 +129,11 @@ def test_variants_as_mappings(given_: dict[str, Any], expected: dict[str, Any]) 
         ({"baseline": "fp8"}, "baseline: 'fp8' is not among the variants; .*allowed: bf16"),
         ({"variants": ["fp8"], "baseline": "fp8"}, "baseline: 'fp8' is itself quantized; allowed"),
         ({"aa_share": float("nan")}, "aa_share: nan is not allowed"),
-        ({"aa_share": 1.5}, "aa_share: 1.5 is not allowed"),
+        ({"aa_share": 1.5}, "aa_share: 1.5 is not allowed; allowed: up to 1"),
+        ({"cold_check": -1}, "cold_check: -1 is not allowed; allowed: from 0"),
+        ({"cold_check": "x"}, "cold_check: 'x' is not allowed; allowed: whole numbers"),
+        ({"engine": {"args": {"x": [1]}}}, r"engine\.args\.x: \[1\] is not allowed; allowed: text"),
+        ({"haystack": "x"}, "haystack: 'x' is not allowed; allowed: 'essays', 'wikipedia' or 'generated'"),
         ({"engine": {"port": 70000}}, r"engine\.port: 70000 is not allowed"),
         ({"engine": None}, "engine: None is not allowed"),
         ({"requests": {"max_attempts": 0}}, r"requests\.max_attempts: 0 is not allowed"),
@@ -164,6 +168,14 @@ def test_a_model_path_is_meant_from_the_file_it_stands_in(tmp_path: Path) -> Non
     assert load_config(write(tmp_path / "a.yaml", text.format("checkpoint"))).model == tmp_path / "checkpoint"
     assert load_config(write(tmp_path / "b.yaml", text.format("smollm2"))).model == Path("smollm2")
     assert load_config(str(tmp_path / "a.yaml"), {"model": Path("flag")}).model == Path("flag")
+
+
+def test_an_include_path_is_meant_from_the_file_it_stands_in(tmp_path: Path) -> None:
+    (tmp_path / "my_tasks").mkdir()
+    text = "model: m\nvariants: [bf16]\ncontext_lengths: [4k]\ntasks: [mine]\ninclude_path: {}\n"
+    path = write(tmp_path / "a.yaml", text.format("my_tasks"))
+    assert load_config(path).include_path == tmp_path / "my_tasks"
+    assert load_config(path, {"include_path": Path("flag")}).include_path == Path("flag")
 
 
 def test_flags_pick_among_what_the_file_defines(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ BASE = {
     "flags",
     "stored_formats",
     "endpoint_config",
+    "validation",
 }
 MAY_IMPORT = {
     "tasks": BASE,
@@ -39,7 +40,16 @@ MAY_IMPORT = {
     "report": BASE | {"judge", "memory"},
     "demo_models": BASE | {"tasks"},
     "data": BASE | {"tasks", "demo_models"},
-    "config": {"errors", "resources", "quant", "load_config", "task_config", "endpoint_config", "speculative_config"},
+    "config": {
+        "errors",
+        "resources",
+        "quant",
+        "load_config",
+        "task_config",
+        "endpoint_config",
+        "speculative_config",
+        "validation",
+    },
     "endpoint_config": {"errors"},
     "task_config": set(),
     "load_config": {"task_config"},
@@ -48,6 +58,7 @@ MAY_IMPORT = {
     "stored_formats": {"config"},
     "speculative_config": {"errors"},
     "errors": set(),
+    "validation": set(),
     "records": {"errors"},
     "storage": {"errors"},
     "runs": {"errors", "records", "storage"},

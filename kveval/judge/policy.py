@@ -11,6 +11,7 @@ from kveval.config import JudgeConfig
 from kveval.errors import ConfigError, nearest
 from kveval.judge.verdicts import Policy
 from kveval.records import Manifest
+from kveval.validation import key_of, reason_of
 
 
 def policy_of(manifest: Manifest, overrides: Mapping[str, Any] | None = None) -> Policy:
@@ -35,8 +36,8 @@ def from_values(values: Mapping[str, Any]) -> Policy:
         config = JudgeConfig.model_validate(dict(values))
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in problem["loc"])
+        key = key_of(problem)
         if problem["type"] == "extra_forbidden":
             raise ConfigError(f"judge: unknown key {key!r}; {nearest(key, JudgeConfig.model_fields)}") from error
-        raise ConfigError(f"judge.{key}: {problem['input']!r} is not allowed; {problem['msg']}") from error
+        raise ConfigError(f"judge.{key}: {problem['input']!r} is not allowed; {reason_of(problem)}") from error
     return Policy(**config.model_dump())

@@ -52,6 +52,8 @@ def load_run(path: Path) -> Run:
     directory = RunDirectory(path)
     manifest = directory.read_manifest()
     samples = _frame((row.model_dump() for row in directory.samples()), SAMPLE_COLUMNS)
+    if manifest.status == "complete" and not directory.samples_path.is_file():
+        raise RunDirectoryError(f"{directory.samples_path}: is missing; `kveval sweep --resume` writes it again")
     if (len(samples) or manifest.status == "complete") and ids_sha256(samples.index) != manifest.samples_sha256:
         raise RunDirectoryError(
             f"{directory.samples_path}: holds {len(samples)} samples that are not the {manifest.samples} of the "

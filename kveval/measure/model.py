@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kveval.demo_models import DEMO_MODELS, demo_model
-from kveval.errors import ConfigError
+from kveval.errors import ConfigError, nearest
 
 # Hashing all of a 140 GB checkpoint would take minutes before the first question.
 _WHOLE_FILE_BYTES = 1 << 30
@@ -48,9 +48,9 @@ def read_model(path: Path, key: str = "model") -> Model:
         path = demo_model(str(path))
     config_path = path / "config.json"
     if not config_path.is_file():
+        what = "has no config.json" if path.is_dir() else "is no folder"
         raise ConfigError(
-            f"{key}: {path} has no config.json; allowed: a folder with a Hugging Face checkpoint, "
-            f"or one of the demo models {', '.join(DEMO_MODELS)}"
+            f"{key}: {path} {what}; {nearest(str(path), DEMO_MODELS)}, or a folder with a Hugging Face checkpoint"
         )
     try:
         config = json.loads(config_path.read_text(encoding="utf-8"))

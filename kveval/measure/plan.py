@@ -24,7 +24,7 @@ from kveval.tasks.chat import ChatTemplate
 from kveval.tasks.chat_haystack import chat_samples
 from kveval.tasks.given import check_fits, given_samples
 from kveval.tasks.haystack import build_samples
-from kveval.tasks.loader import list_tasks, load_tasks
+from kveval.tasks.loader import hash_task_files, list_tasks, load_tasks
 from kveval.tasks.prompt import PromptFormat
 from kveval.tasks.task import Cell, Sample, Task
 
@@ -99,7 +99,7 @@ def make_plan(config: SweepConfig, installation: Installation) -> Plan:
     # First: a wrong row should not wait for what takes longer to read.
     given = load_given(config)
     generated = [wanted for wanted in config.tasks if not wanted.is_given]
-    asked = load_tasks([task.name for task in generated])
+    asked = load_tasks([task.name for task in generated], config.include_path)
     tasks = {task.name: task for task in (*asked.values(), *(one.task for one in given))}
     cells = [cell for wanted in generated for cell in cells_of(config, wanted, asked[wanted.name])]
     check_flags(config)
@@ -217,7 +217,8 @@ def _check_keys(config: SweepConfig) -> None:
 
 def _check_margins(config: SweepConfig, tasks: dict[str, Task]) -> None:
     # A file's margins also hold for tasks that --tasks leaves out tonight.
-    families = sorted({task.family for task in tasks.values()} | {task.family for task in list_tasks()})
+    known = list_tasks(config.include_path)
+    families = sorted({task.family for task in tasks.values()} | {task.family for task in known})
     for family in config.judge.margins:
         if family not in families:
             raise ConfigError(f"judge.margins: there is no task family {family!r}; {nearest(family, families)}")
@@ -247,7 +248,7 @@ def _check_window(
             if cell.context_length + budget + _SLACK_TOKENS > window:
                 raise PlanError(
                     f"context_lengths: {cell.context_length} with {budget} output tokens of {cell.task} does not fit "
-                    f"{whose} {window}; allowed: up to {window - budget - _SLACK_TOKENS}"
+                    f"{whose} {window}; allowed: {_up_to(window - budget - _SLACK_TOKENS)}"
                 )
         if config.load:
             check_load_fits(config.load, whose, window)
@@ -258,8 +259,12 @@ def check_load_fits(load: LoadConfig, whose: str, window: int) -> None:
     if load.longest_tokens + _SLACK_TOKENS > window:
         raise PlanError(
             f"load.prompt_lengths: {max(load.prompt_lengths)} with {load.output_tokens} output tokens does not fit "
-            f"{whose} {window}; allowed: up to {window - load.output_tokens - _SLACK_TOKENS}"
+            f"{whose} {window}; allowed: {_up_to(window - load.output_tokens - _SLACK_TOKENS)}"
         )
+
+
+def _up_to(room_tokens: int) -> str:
+    return f"up to {room_tokens}" if room_tokens > 0 else "none, the outputs alone do not fit"
 
 
 def windows(
@@ -326,4 +331,6 @@ def hash_inputs(plan: Plan) -> dict[str, str]:
         inputs["chat template of the engine"] = hashlib.sha256(template.encode()).hexdigest()
     for name, task in sorted(plan.tasks.items()):
         inputs[f"task/{name}"] = hashlib.sha256(repr((task.version, task.metadata)).encode()).hexdigest()
+    if plan.config.include_path is not None:
+        inputs["include_path"] = hash_task_files(plan.config.include_path)
     return inputs

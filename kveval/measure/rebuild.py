@@ -76,7 +76,7 @@ def _candidates(config: SweepConfig, row: SampleRow, prompt_format: PromptFormat
     for wanted in config.tasks:
         if wanted.is_given or wanted.name != row.task:
             continue
-        task = load_tasks([wanted.name])[wanted.name]
+        task = load_tasks([wanted.name], config.include_path)[wanted.name]
         route = choose_route(task, config, chat)
         routes = {} if route is None else {task.name: route}
         for cell in cells_of(config, wanted, task):

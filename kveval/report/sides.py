@@ -73,7 +73,8 @@ def render(document: dict[str, Any]) -> RenderableType:
                     f"same top token {drift['same_top1']:.1%}"
                 )
             )
-        for name, (was, now) in pair["changed_facts"].items():
+        for name, values in pair["changed_facts"].items():
+            was, now = ("not known" if value is None else value for value in values)
             parts.append(Text(visible(f"{name}: {was} -> {now}"), style="yellow"))
         parts.append(Text())
     return Stack(*parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,6 +54,16 @@ def list_tasks(include_path: Path | None = None) -> list[TaskInfo]:
                 raise ConfigError(f"task {info.name!r} is declared by {found[info.name].path} and by {path}")
             found[info.name] = info
     return sorted(found.values(), key=lambda info: (info.family, info.name))
+
+
+def hash_task_files(include_path: Path) -> str:
+    """sha256 over the YAML and Python files of a user's folder: `version` alone does not tell that they changed."""
+    files = sorted(path for path in include_path.rglob("*") if path.name.endswith(("yaml", ".py")) and path.is_file())
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(f"{path.relative_to(include_path)}\n".encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 def load_tasks(names: Sequence[str], include_path: Path | None = None) -> dict[str, Task]:

@@ -14,6 +14,7 @@ from kveval.errors import ConfigError, nearest
 from kveval.tasks.given import GivenPrompt, GivenTask, WithTools
 from kveval.tasks.row_scorers import SCORERS, reference, score_row
 from kveval.tasks.task import Task
+from kveval.validation import key_of, reason_of
 
 FAMILY = "own"
 DEFAULT_OUTPUT_TOKENS = 256
@@ -205,15 +206,15 @@ def _references(scorer: str, key: str, answers: Iterable[Any]) -> Iterator[str]:
 
 def _explain(error: ValidationError) -> str:
     problem = error.errors(include_url=False)[0]
-    location = [str(part) for part in problem["loc"]]
-    key, message = ".".join(location), problem["msg"].removeprefix("Value error, ")
+    key = key_of(problem)
     if problem["type"] == "extra_forbidden":
+        location = key.split(".")
         keys = PromptRow.model_fields if len(location) == 1 else Message.model_fields
         keys = keys if location[0] != "tools" else {**Tool.model_fields, **Function.model_fields}
         return f"unknown key {key!r}; {nearest(location[-1], keys)}"
     if problem["type"] == "missing":
         return f"{key}: required, not given"
-    return f"{key}: {_shown(problem['input'])}; {message[0].lower()}{message[1:]}"
+    return f"{key}: {_shown(problem['input'])}; {reason_of(problem)}"
 
 
 def _shown(value: Any) -> str:

@@ -115,7 +115,7 @@ def test_every_variants_own_checkpoint_must_fit(plan_of: Planner, tmp_path: Path
         plan_of(variants=["bf16", fp8])
     (other / "config.json").write_text("{}")
     assert plan_of(variants=["bf16", fp8]).models["fp8"].path == other
-    with pytest.raises(ConfigError, match=r"variants\.fp8\.model: .* has no config\.json"):
+    with pytest.raises(ConfigError, match=r"variants\.fp8\.model: .* is no folder"):
         plan_of(variants=["bf16", fp8 | {"model": str(tmp_path / "none")}])
 
 
@@ -192,3 +192,22 @@ def test_a_layer_the_model_does_not_have_is_refused(plan_of: Planner, checkpoint
         PlanError, match=r"variants.x.emulate.layers: 999 is not a layer of the model; allowed: 0 to 29"
     ):
         plan_of(variants=["bf16", layered])
+
+
+def test_tasks_of_a_folder_of_ones_own(plan_of: Planner, own_tasks: Path) -> None:
+    plan = plan_of(include_path=str(own_tasks), tasks=["mine"], judge={"margins": {"own": 0.05}})
+    assert {(sample.task, sample.family) for sample in plan.samples} == {("mine", "own")}
+    with pytest.raises(ConfigError, match="unknown task 'mine'"):
+        plan_of(tasks=["mine"])
+    with pytest.raises(ConfigError, match="there is no task family 'own'"):
+        plan_of(judge={"margins": {"own": 0.05}})
+
+
+@pytest.mark.parametrize("name", ["own/mine.yaml", "own/scorer.py"])
+def test_a_changed_file_of_ones_own_is_another_run(plan_of: Planner, own_tasks: Path, name: str) -> None:
+    plan = plan_of(include_path=str(own_tasks), tasks=["mine"])
+    before = hash_inputs(plan)
+    assert hash_inputs(plan) == before
+    with (own_tasks / name).open("a") as file:
+        file.write("# changed\n")
+    assert {key for key, digest in hash_inputs(plan).items() if digest != before[key]} == {"include_path"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -53,3 +54,8 @@ def test_what_cannot_be_built_again_says_why(plan_of: Callable[..., Plan]) -> No
         rebuild_prompt(manifest, stored(sample, prompt_sha256="f" * 64))
     with pytest.raises(RunDirectoryError, match="make other samples of gone"):
         rebuild_prompt(manifest, stored(sample, task="gone"))
+
+
+def test_a_prompt_of_a_task_of_ones_own(plan_of: Callable[..., Plan], own_tasks: Path) -> None:
+    plan = plan_of(include_path=str(own_tasks), tasks=["mine"])
+    assert rebuild_prompt(new_manifest(plan), stored(plan.samples[0])).sample.sample_id == plan.samples[0].sample_id
