@@ -24,11 +24,11 @@ _TASKS = (
     "niah_single", "niah_multikey", "qa_single_hop", "qa_two_hop", "coverage_list", "code_find_function",
     "code_definition", "recite_pairs", "extract_record", "tools_catalogue", "fact_update",
 )  # fmt: skip
-_QUESTIONS = 5
+_QUESTIONS = 10
 
 
 def measure() -> dict[str, Any]:
-    """About half an hour on two cores."""
+    """Most of an hour on two cores."""
     return {model: asyncio.run(_floors(model)) for model in _CONTEXT_LENGTHS}
 
 

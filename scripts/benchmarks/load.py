@@ -19,7 +19,6 @@ from kveval.measure.client import Client
 _ROUNDS = 15
 _PROMPT_TOKENS = 512
 _OUTPUT_TOKENS = 32
-_WARMUP_REQUESTS = 2
 # Requests by concurrency: a round is short, so that both tools see the same weather.
 _LOADS = {1: 3, 4: 8}
 
@@ -46,6 +45,7 @@ async def measure(server: Server) -> dict[str, Any]:
 async def _compare(server: Server, concurrency: int) -> dict[str, Any]:
     kveval: list[dict[str, float]] = []
     vllm: list[dict[str, float]] = []
+    await _kveval(server, concurrency, seed=_ROUNDS)
     for round_number in range(_ROUNDS):
         # The order alternates, so that a machine that slows down or speeds up favours neither.
         for turn in ("kveval", "vllm") if round_number % 2 == 0 else ("vllm", "kveval"):
@@ -80,7 +80,7 @@ async def _kveval(server: Server, concurrency: int, seed: int) -> dict[str, floa
         prompt_lengths=[_PROMPT_TOKENS],
         output_tokens=_OUTPUT_TOKENS,
         requests=_LOADS[concurrency],
-        warmup_requests=_WARMUP_REQUESTS,
+        warmup_requests=0,
         seed=seed,
     )
     once = RequestsConfig(max_attempts=1, logprobs=0)
@@ -106,7 +106,8 @@ async def _vllm(server: Server, concurrency: int, seed: int) -> dict[str, float]
             "--tokenizer", str(server.engine.model), "--dataset-name", "random",
             "--random-input-len", str(_PROMPT_TOKENS), "--random-output-len", str(_OUTPUT_TOKENS),
             "--num-prompts", str(_LOADS[concurrency]), "--max-concurrency", str(concurrency), "--request-rate", "inf",
-            "--num-warmups", str(_WARMUP_REQUESTS), "--ignore-eos", "--temperature", "0", "--seed", str(seed),
+            # Its warm-up sends the first prompt of the round, which then comes from the prefix cache.
+            "--num-warmups", "0", "--ready-check-timeout-sec", "0", "--seed", str(seed), "--ignore-eos", "--temperature", "0",
             "--percentile-metrics", "ttft,tpot,itl,e2el", "--disable-tqdm",
         ]
     )  # fmt: skip
