@@ -105,9 +105,10 @@ async def _vllm(server: Server, concurrency: int, seed: int) -> dict[str, float]
             "--backend", "openai", "--base-url", server.engine.base_url, "--model", server.engine.model_name,
             "--tokenizer", str(server.engine.model), "--dataset-name", "random",
             "--random-input-len", str(_PROMPT_TOKENS), "--random-output-len", str(_OUTPUT_TOKENS),
-            "--num-prompts", str(_LOADS[concurrency]), "--max-concurrency", str(concurrency), "--request-rate", "inf",
+            "--num-prompts", str(_LOADS[concurrency]), "--max-concurrency", str(concurrency),
+            "--request-rate", "inf", "--ignore-eos", "--temperature", "0",
             # Its warm-up sends the first prompt of the round, which then comes from the prefix cache.
-            "--num-warmups", "0", "--ready-check-timeout-sec", "0", "--seed", str(seed), "--ignore-eos", "--temperature", "0",
+            "--num-warmups", "0", "--ready-check-timeout-sec", "0", "--seed", str(seed),
             "--percentile-metrics", "ttft,tpot,itl,e2el", "--disable-tqdm",
         ]
     )  # fmt: skip
