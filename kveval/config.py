@@ -276,10 +276,9 @@ class SweepConfig(_Model):
             raise ValueError(
                 f"baseline: {self.baseline!r} is itself quantized; allowed: a variant with a bfloat16 or float16 cache"
             )
-        if check_attached([(variant.name, variant.endpoint) for variant in self.variants]):
-            for key in ("engine", "load"):
-                if getattr(self, key) != type(self).model_fields[key].default:
-                    raise ValueError(f"{key}: nothing is launched for variants with an endpoint; allowed: leave it out")
+        attached = check_attached([(variant.name, variant.endpoint) for variant in self.variants])
+        if attached and self.engine != EngineConfig():
+            raise ValueError("engine: nothing is launched for variants with an endpoint; allowed: leave it out")
         return self
 
     @property

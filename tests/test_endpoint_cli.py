@@ -20,6 +20,7 @@ from kveval.engines.installation import Installation
 from kveval.engines.vllm import free_port
 from kveval.errors import EngineNotInstalledError
 from kveval.measure.plan import Plan, make_plan
+from kveval.tasks.prompt import PromptFormat
 
 Kveval = Callable[..., tuple[int, str, str]]
 
@@ -139,8 +140,21 @@ def test_a_password_in_an_address_is_refused_unseen(kveval: Kveval) -> None:
     assert "hunter2" not in out + err
 
 
-def test_load_is_not_put_on_servers_of_others(kveval: Kveval, servers: dict[str, ScriptedEndpoint]) -> None:
-    code, _, err = kveval(variants_of(servers), "load", "--out", "run")
-    assert code == 2
-    assert "load: nothing is launched for variants with an endpoint" in err
+def test_load_of_servers_that_run(
+    kveval: Kveval, servers: dict[str, ScriptedEndpoint], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kveval.load.run.ordinary_tokens", lambda _: tuple(range(100, 400)))
+    for server in servers.values():
+        server.handler = lambda *_: Reply("a quiet harbour town", finish_reason="length")
+        server.tokenize = lambda text: [int(token) for token in PromptFormat.stand_in().encode(text)]
+    flags = ["--concurrency", "1", "--lengths", "64", "--output-tokens", "3", "--requests", "2", "--out", "run"]
+    code, out, _ = kveval(variants_of(servers), "load", *flags, "--dry-run", "--json")
+    assert (code, json.loads(out)["engine_launches"]) == (0, 0)
     assert servers["f16"].authorizations == []
+    code, out, err = kveval(variants_of(servers), "load", *flags, "--json")
+    document = json.loads(out)
+    assert code == 0, err
+    assert {(row["variant"], row["completed"]) for row in document["rows"] if row["kind"] == "closed"} == {
+        ("f16", 2),
+        ("q8", 2),
+    }

@@ -73,7 +73,6 @@ def test_refused_endpoints(endpoint: Any, message: str) -> None:
         ([attached(emulate={"format": "int8"})], {}, "emulate: of a server that kveval launches"),
         ([attached(control="emulated")], {}, "control: of a server that kveval launches"),
         ([attached()], {"engine": {"kv_cache_gib": 3}}, "engine: nothing is launched"),
-        ([attached()], {"load": {}}, "load: nothing is launched"),
         ([attached("prod")], {"baseline": "prod"}, "variants.0.kv_cache_dtype: required, not given"),
         ([attached(kv_cache_dtype="q8_0")], {}, "baseline: 'f16' is itself quantized"),
     ],

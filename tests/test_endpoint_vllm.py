@@ -11,6 +11,8 @@ from kveval.engines.capabilities import resolve
 from kveval.engines.facts import Facts
 from kveval.engines.installation import NOTHING_TO_LAUNCH, find_installation
 from kveval.engines.vllm import VLLMEngine
+from kveval.load.plan import make_load_plan
+from kveval.load.run import run_load
 from kveval.measure.plan import make_plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
@@ -19,6 +21,10 @@ from kveval.runs import RunDirectory
 pytestmark = [pytest.mark.vllm, pytest.mark.usefixtures("one_engine"), pytest.mark.timeout(900)]
 
 KEY = "sk-vllm-endpoint-test"
+LOAD = {
+    "concurrency": [2], "prompt_lengths": [128], "output_tokens": 8, "requests": 4, "warmup_requests": 1,
+    "longest_context": False, "aa": True,
+}  # fmt: skip
 
 
 async def test_a_vllm_server_reveals_its_facts_and_outlives_the_sweep(
@@ -49,10 +55,14 @@ async def test_a_vllm_server_reveals_its_facts_and_outlives_the_sweep(
                 "samples": 6,
                 "questions_per_haystack": 3,
                 "haystack": "generated",
+                "load": LOAD,
             }
         )
         manifest = await sweep(
             make_plan(config, NOTHING_TO_LAUNCH), tmp_path / "run", resume=False, reporter=SilentReporter()
+        )
+        load = await run_load(
+            make_load_plan(config, NOTHING_TO_LAUNCH), tmp_path / "load", resume=False, on_status=lambda _: None
         )
         assert server.exit_message() is None
     finally:
@@ -76,5 +86,14 @@ async def test_a_vllm_server_reveals_its_facts_and_outlives_the_sweep(
         assert all(record.error is None and record.logprobs for record in answers)
         assert all(record.prompt_tokens and record.prompt_tokens <= 1024 for record in answers)
     assert manifest.variants["bf16"].counters["prompt_tokens"] > 0
-    kept = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert load.is_complete
+    # The server saw every prompt in the first run, and under a salt of its own each is new to it in the second.
+    for name in ("bf16", "bf16-aa"):
+        [result] = load.variants[name].levels
+        assert result.outcomes == {"completed": 4}
+        assert result.prompt_tokens == 4 * 128
+        assert result.ttft_ms.n == 4
+        assert result.prefix_hit_tokens == 0
+        assert result.engine_rss_bytes is None
+    kept = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "theirs.log"]
     assert all(KEY.encode() not in path.read_bytes() for path in kept)

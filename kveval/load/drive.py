@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 
 from kveval.engines.facts import counters
-from kveval.load.prompts import arrivals_s, prompts, warmup_prompts
+from kveval.load.prompts import Remake, arrivals_s, prompts, warmup_prompts
 from kveval.load.sample import Samples, device_bytes, sampling
 from kveval.load_results import Level
 from kveval.measure.client import Answer, Client, Request
@@ -47,6 +47,7 @@ async def drive(
     tokens: tuple[int, ...],
     *,
     salt: str,
+    remake: Remake = lambda prompt: prompt,
     processes: Sequence[psutil.Process] = (),
     sample_interval_s: float = 1.0,
     is_gone: Callable[[], bool] = lambda: False,
@@ -57,13 +58,15 @@ async def drive(
         client: one that tries each request once: a second attempt would hide the first one's failure.
         tokens: what prompts are made of.
         salt: no prefix-cache block made under another one is found.
+        remake: makes of every prompt what this server has to be sent.
         is_gone: the server is dead: what was not sent yet is left.
     """
-    warmup = await _closed(warmup_prompts(level, tokens), level.concurrency or 1, client, level, f"{salt}-warmup")
+    first = map(remake, warmup_prompts(level, tokens))
+    warmup = await _closed(first, level.concurrency or 1, client, level, f"{salt}-warmup")
     before = counters(await client.metrics_text())
     async with sampling(client, processes, sample_interval_s) as samples:
         started = time.perf_counter()
-        pending = prompts(level, tokens)
+        pending = map(remake, prompts(level, tokens))
         if level.kind == "open":
             sent = await _open(pending, arrivals_s(level), client, level, salt, is_gone)
         else:
@@ -134,9 +137,12 @@ async def _send(prompt: np.ndarray, client: Client, level: Level, salt: str, sta
 
 
 def outcome_of(sent: Sent, level: Level) -> str:
-    """``completed``, ``short_output``, or the kind of its error."""
+    """``completed``, ``short_output``, ``rate_limited``, or the kind of its error."""
     if sent.answer.error_kind:
         return sent.answer.error_kind
+    # It was sent again because the server asked to wait, so its times are not those of one request.
+    if sent.answer.attempts > 1:
+        return "rate_limited"
     return "completed" if output_tokens_of(sent.answer) >= level.output_tokens else "short_output"
 
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from kveval.load_results import Level
-from kveval.tasks.prompt import transformers_tokenizer
+from kveval.tasks.prompt import PromptFormat, transformers_tokenizer
 
 # Streams of one level's generator, so that changing one leaves the others as they are.
 _PROMPTS, _WARMUP, _LENGTHS, _ARRIVALS = range(4)
+
+# More than any server's shortest prefix that is worth keeping.
+_OWN_TOKENS = 16
+# How often a text is cut or filled up to its length. Random tokens seldom take more than three.
+_MOST_SPELLINGS = 10
+
+Remake = Callable[[np.ndarray], np.ndarray]
 
 
 @lru_cache(maxsize=4)
@@ -51,6 +58,33 @@ def warmup_prompts(level: Level, tokens: tuple[int, ...]) -> Iterator[np.ndarray
     generator, ids = _generator(level, _WARMUP), np.array(tokens, dtype=np.int32)
     for index in range(level.warmup_requests):
         yield generator.choice(ids, level.prompt_lengths[index % len(level.prompt_lengths)])
+
+
+def with_own_beginning(tokens: tuple[int, ...], salt: str) -> Remake:
+    """Makes prompts begin as no other does, for a server that takes no ``cache_salt``."""
+    ids = np.array(tokens, dtype=np.int32)
+    generator = np.random.default_rng(list(salt.encode()))
+
+    def remake(prompt: np.ndarray) -> np.ndarray:
+        size = min(_OWN_TOKENS, len(prompt))
+        return np.concatenate((generator.choice(ids, size), prompt[size:]))
+
+    return remake
+
+
+def as_text(prompt_format: PromptFormat) -> Remake:
+    """Makes prompts keep their length as text, for a server that takes no token ids: random tokens seldom do."""
+
+    def remake(prompt: np.ndarray) -> np.ndarray:
+        ids = prompt
+        for _ in range(_MOST_SPELLINGS):
+            spelled = prompt_format.encode(prompt_format.decode(ids))
+            if len(spelled) == len(prompt):
+                return spelled
+            ids = np.concatenate((spelled, prompt[len(spelled) :]))[: len(prompt)]
+        return ids
+
+    return remake
 
 
 def arrivals_s(level: Level) -> list[float]:

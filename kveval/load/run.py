@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from kveval.engines.facts import Facts, judge_facts
 from kveval.errors import EngineError, FactsError, ResumeError, RunDirectoryError
 from kveval.load.drive import drive, first_token
 from kveval.load.plan import LoadPlan, load_plan_of
-from kveval.load.prompts import ordinary_tokens
+from kveval.load.prompts import Remake, as_text, ordinary_tokens, with_own_beginning
 from kveval.load.summary import summarize
 from kveval.load_results import LOAD_FILE, LoadDocument, LoadStatus, LoadVariant, read_load, write_load
 from kveval.measure import provenance
@@ -123,6 +124,8 @@ class LoadStage:
         if not self.is_missing(variant):
             return
         self._update(variant, status="running", reason=None, **self._established(variant, facts))
+        # A server that is asked twice, as its own noise floor, has seen the first time's prompts.
+        tokens, salt = self._tokens(variant), f"{self._salt}-{variant.name}"
         async with self._client(engine) as client:
             for number, level in enumerate(self._plan.levels, start=1):
                 if self._document.variants[variant.name].result(level) is not None:
@@ -131,13 +134,14 @@ class LoadStage:
                 driven = await drive(
                     level,
                     client,
-                    self._tokens(variant),
-                    salt=self._salt,
+                    tokens,
+                    salt=salt,
+                    remake=self._remake(client, tokens, salt),
                     processes=engine.processes(),
                     sample_interval_s=self._plan.load.sample_interval_s,
                     is_gone=lambda: engine.exit_message() is not None,
                 )
-                gone = engine.exit_message()
+                gone = engine.exit_message() or (None if engine.processes() else await _why_gone(client))
                 if gone is not None:
                     self.end(variant, "stopped", f"{level.name}: {gone}")
                     self._on_status(f"{variant.name}: stopped with what it has: {gone}")
@@ -188,6 +192,14 @@ class LoadStage:
             engine.base_url, engine.model_name, requests, engine.exit_message, access=engine.access, spell=spell
         )
 
+    def _remake(self, client: Client, tokens: tuple[int, ...], salt: str) -> Remake:
+        dialect, steps = client.access.dialect, []
+        if "cache_salt" in dialect.unknown_fields:
+            steps.append(with_own_beginning(tokens, f"{salt}-{uuid.uuid4().hex}"))
+        if dialect.prompt != "token_ids":
+            steps.append(as_text(self._plan.prompt_format))
+        return lambda prompt: reduce(lambda made, step: step(made), steps, prompt)
+
     def _tokens(self, variant: ResolvedVariant) -> tuple[int, ...]:
         return ordinary_tokens(self._plan.models[variant.name].path)
 
@@ -198,6 +210,12 @@ class LoadStage:
     def _put(self, variant: LoadVariant, name: str) -> None:
         self._has_measured = True
         self._document = self._document.model_copy(update={"variants": {**self._document.variants, name: variant}})
+
+
+async def _why_gone(client: Client) -> str | None:
+    """Why a server whose processes are not ours to see cannot be loaded any further; None: it can."""
+    other = await client.other_model()
+    return other or (None if await client.is_healthy() else "the server no longer answers")
 
 
 def _document(plan: LoadPlan, out: Path, *, resume: bool) -> LoadDocument:
@@ -243,6 +261,7 @@ def _document(plan: LoadPlan, out: Path, *, resume: bool) -> LoadDocument:
 def _spec(plan: LoadPlan, variant: ResolvedVariant) -> dict[str, Any]:
     return {
         "kv_cache_dtype": variant.kv_cache_dtype,
+        "endpoint": variant.config.endpoint.model_dump(mode="json") if variant.config.endpoint else None,
         "emulate": variant.emulate.model_dump(mode="json") if variant.emulate else None,
         "engine_args": plan.config.engine.args | variant.config.engine_args,
         "env": plan.config.engine.env | variant.config.env,

@@ -55,7 +55,7 @@ def _row(sent: Sent, outcome: str) -> RequestRow:
         output_tokens=tokens,
         ttft_ms=answer.ttft_ms,
         itl_ms=round((times[-1] - times[0]) / (tokens - 1), 4) if tokens > 1 and len(times) > 1 else None,
-        latency_ms=times[-1] if times else None,
+        latency_ms=times[-1] if times else answer.total_ms if outcome == "completed" else None,
     )
 
 
