@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from kveval.endpoint_config import DeclaredConfig, EndpointConfig, check_attached, expand_attached, expand_endpoint
+from kveval.environment import Environment
 from kveval.errors import ConfigError, nearest
 from kveval.load_config import LoadConfig
 from kveval.quant.formats import parse_format
@@ -112,7 +113,7 @@ class VariantConfig(_Model):
     endpoint: Annotated[EndpointConfig | None, BeforeValidator(expand_endpoint)] = None
     kv_cache_dtype: str
     engine_args: dict[str, str | int | float | bool | None] = {}
-    env: dict[str, str] = {}
+    env: Environment = {}
     model: Path | None = None
     emulate: EmulationConfig | None = None
     emulate_where_missing: bool = False
@@ -180,7 +181,7 @@ class EngineConfig(_Model):
     python: Path | None = None
     command: Annotated[list[str], Field(min_length=1)] | None = None
     args: dict[str, str | int | float | bool | None] = {}
-    env: dict[str, str] = {}
+    env: Environment = {}
     port: Annotated[int, Field(gt=0, lt=65536)] | None = None
     kv_cache_gib: Annotated[int, Field(gt=0)] = 2
     startup_timeout_s: Annotated[float, Field(gt=0)] = 900.0

@@ -157,6 +157,15 @@ def test_a_configuration_survives_json() -> None:
     assert validate_config(json.loads(json.dumps(made.model_dump(mode="json")))) == made
 
 
+def test_a_run_keeps_no_secret_of_the_environment() -> None:
+    env = {"HF_TOKEN": "s3cret", "MY_API_KEY": "s3cret", "TOKENIZERS_PARALLELISM": "false"}
+    made = config(engine={"env": env}, variants=[{"name": "bf16", "kv_cache_dtype": "bfloat16", "env": env}])
+    kept = {"HF_TOKEN": "(hidden)", "MY_API_KEY": "(hidden)", "TOKENIZERS_PARALLELISM": "false"}
+    stored = made.model_dump(mode="json")
+    assert stored["engine"]["env"] == stored["variants"][0]["env"] == kept
+    assert made.engine.env == made.variants[0].env == env
+
+
 @pytest.mark.parametrize("name", sorted(presets()))
 def test_every_preset_is_valid(name: str) -> None:
     assert load_config(name).variants

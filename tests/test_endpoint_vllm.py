@@ -95,5 +95,6 @@ async def test_a_vllm_server_reveals_its_facts_and_outlives_the_sweep(
         assert result.ttft_ms.n == 4
         assert result.prefix_hit_tokens == 0
         assert result.engine_rss_bytes is None
-    kept = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "theirs.log"]
+    folders = [tmp_path / "run", tmp_path / "load"]
+    kept = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
     assert all(KEY.encode() not in path.read_bytes() for path in kept)

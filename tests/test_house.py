@@ -28,6 +28,7 @@ BASE = {
     "stored_formats",
     "endpoint_config",
     "validation",
+    "environment",
 }
 MAY_IMPORT = {
     "tasks": BASE,
@@ -49,6 +50,7 @@ MAY_IMPORT = {
         "endpoint_config",
         "speculative_config",
         "validation",
+        "environment",
     },
     "endpoint_config": {"errors"},
     "task_config": set(),
@@ -59,6 +61,7 @@ MAY_IMPORT = {
     "speculative_config": {"errors"},
     "errors": set(),
     "validation": set(),
+    "environment": set(),
     "records": {"errors"},
     "storage": {"errors"},
     "runs": {"errors", "records", "storage"},

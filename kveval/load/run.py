@@ -14,6 +14,7 @@ from kveval.engines.base import Engine
 from kveval.engines.capabilities import ResolvedVariant
 from kveval.engines.endpoint_facts import judge_attached
 from kveval.engines.facts import Facts, judge_facts
+from kveval.environment import without_secrets
 from kveval.errors import EngineError, FactsError, ResumeError, RunDirectoryError
 from kveval.load.drive import drive, first_token
 from kveval.load.plan import LoadPlan, load_plan_of
@@ -264,7 +265,7 @@ def _spec(plan: LoadPlan, variant: ResolvedVariant) -> dict[str, Any]:
         "endpoint": variant.config.endpoint.model_dump(mode="json") if variant.config.endpoint else None,
         "emulate": variant.emulate.model_dump(mode="json") if variant.emulate else None,
         "engine_args": plan.config.engine.args | variant.config.engine_args,
-        "env": plan.config.engine.env | variant.config.env,
+        "env": without_secrets(plan.config.engine.env | variant.config.env),
         "kv_cache_gib": plan.config.engine.kv_cache_gib,
         "model": str(plan.models[variant.name].path),
     }

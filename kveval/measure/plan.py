@@ -38,6 +38,7 @@ _OWN_FLAGS = {
     "port": "engine.port",
     "host": "none, the engine listens on this machine only",
     "served-model-name": "none",
+    "api-key": "none, the engine listens on this machine only",
     "kv-cache-dtype": "kv_cache_dtype of a variant",
     "speculative-config": "speculative_config of a variant",
     "spec-method": "speculative_config of a variant",
