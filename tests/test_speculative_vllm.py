@@ -103,5 +103,5 @@ def test_every_token_has_its_logprobs(run: Run) -> None:
 def test_the_two_can_be_diffed_and_the_report_shows_them(path: Path) -> None:
     done = kveval("diff", f"{path}:bf16", f"{path}:bf16-ngram")
     assert done.returncode == 0, done.stderr
-    assert "speculative_method: None -> ngram" in done.stdout
+    assert "speculative_method: none -> ngram" in done.stdout
     assert '<h3 id="speculation">' in (path / "report.html").read_text()

@@ -39,6 +39,7 @@ _OWN_FLAGS = {
     "host": "none, the engine listens on this machine only",
     "served-model-name": "none",
     "api-key": "none, the engine listens on this machine only",
+    "hf-token": "HF_TOKEN in engine.env",
     "kv-cache-dtype": "kv_cache_dtype of a variant",
     "speculative-config": "speculative_config of a variant",
     "spec-method": "speculative_config of a variant",

@@ -74,7 +74,7 @@ def render(document: dict[str, Any]) -> RenderableType:
                 )
             )
         for name, values in pair["changed_facts"].items():
-            was, now = ("not known" if value is None else value for value in values)
+            was, now = ("none" if value is None else value for value in values)
             parts.append(Text(visible(f"{name}: {was} -> {now}"), style="yellow"))
         parts.append(Text())
     return Stack(*parts)

@@ -322,7 +322,7 @@ class TestBrokenRuns:
             (torn_record, "1 of its 600 records are missing"),
             (broken_line, "same.jsonl:4:"),
             (no_records, "600 of its 600 records are missing"),
-            (no_samples_file, "samples that are not the 600 of the manifest"),
+            (no_samples_file, "samples.jsonl: is missing; `kveval sweep --resume` writes it again"),
             (cut_samples, "samples that are not the 600 of the manifest"),
         ],
     )

@@ -130,4 +130,4 @@ def test_diff_compares_them_sample_by_sample(tmp_path: Path) -> None:
     path = run(tmp_path / "run", answers, {"bf16-ngram": speculating("bf16")})
     text = kveval("diff", f"{path}:bf16", f"{path}:bf16-ngram")
     assert f"bf16-ngramof{path}:bf16-ngramagainstbf16of{path}:bf16" in "".join(text.split())
-    assert "speculative_method: None -> ngram" in text
+    assert "speculative_method: none -> ngram" in text

@@ -251,7 +251,7 @@ async def test_non_finite_logprobs_are_engine_errors(plan_of: Planner, tmp_path:
 async def test_a_server_that_fails_every_request_is_restarted_once_then_stopped(
     plan_of: Planner, tmp_path: Path
 ) -> None:
-    plan = plan_of(samples=12, requests={"max_attempts": 1, "max_in_flight": 2})
+    plan = plan_of(samples=12, requests={"max_attempts": 1, "max_in_flight": 1})
     oracle = Oracle(plan)
     engines = ScriptedEngines(oracle)
     engines.handlers["fp8"] = Nth(oracle, Reply(status=500), every=1)
