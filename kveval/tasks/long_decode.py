@@ -26,7 +26,13 @@ from kveval.tasks.scorers import answer_of
 SLICES_A_STRETCH = 5
 _FEWEST_ITEMS = 16
 _QUARTERS = 4
-_ENTRY = re.compile(r"([^\W\d_]+)[-‐‑]([^\W\d_]+)[^\w\n]{1,8}(\d+(?:,\d{3})*)(?![^\W_])")
+# A name of more words than two, a sign or decimals make another entry, not none.
+_ENTRY = re.compile(
+    r"(?<!\w)([^\W\d_]+(?:[-‐‑][^\W\d_]+)+)[^\w\n]{1,8}?((?:(?<=[\s:=])[-−])?\d+(?:,\d{3})*(?:\.\d+)?)(?![^\W_])"
+)
+_BETWEEN_COLUMNS = re.compile(r"[ \t]+")
+# {"name": "amber-fox", "number": 4821}
+_BETWEEN_KEYS = re.compile(r"\"\s*,\s*\"\w+\"\s*:\s*\"?(?=[-−]?\d)")
 
 Entry = tuple[str, str]
 
@@ -108,7 +114,8 @@ def _starts(slices: int, stretches: int, step: int) -> list[list[int]]:
 
 def entries_of(text: str) -> list[Entry]:
     """Entries of an output in their order: a hyphenated name and a number on one line, whatever is around them."""
-    return [(f"{a}-{b}".lower(), number.replace(",", "")) for a, b, number in _ENTRY.findall(text)]
+    plain = _BETWEEN_KEYS.sub(": ", _BETWEEN_COLUMNS.sub(" ", text))
+    return [(re.sub("[‐‑]", "-", name).lower(), number.replace(",", "")) for name, number in _ENTRY.findall(plain)]
 
 
 def entries_in_order(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:

@@ -16,32 +16,19 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-_THINKING = re.compile(r"^.*</think(?:ing)?>|<think(?:ing)?>.*$", re.DOTALL | re.IGNORECASE)
+from kveval.tasks.abstention import says_nothing
+
+_TAG = r"(?:think(?:ing)?|thought|reasoning)"
+_THINKING = re.compile(rf"^.*</{_TAG}>|<{_TAG}>.*$", re.DOTALL | re.IGNORECASE)
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:([,.'_ \u00a0\u2009\u202f’])\d{3})(?:\1\d{3})*(?!\d|\1\d)")
-_WORDS = re.compile(r"\d+|[^\W\d_]+")
+_LATEX_COMMA = re.compile(r"\{,\}|\\,")
+_NO_DECIMALS = re.compile(r"(?<=\d)\.0+(?![\w.])")
+# "3. 4811391" and "3.4811391" number a line.
+_ENUMERATOR = re.compile(r"^\W*\d{1,3}[.)](?=\s*\d{5})", re.MULTILINE)
+# A number with its sign and its decimals, then whatever letters and digits are written together: 4811391 is named neither
+# by 4811391.5 nor by -4811391 nor by 4811391a. Other scripts stand beside numbers without a space.
+_WORDS = re.compile(r"(?:(?<=[^\S\n])[-−](?=\d))?\d+(?:\.\d+)*(?![0-9A-Za-z])|[0-9A-Za-z]+|[^\W\d_]+")
 _LONG_NUMBER = re.compile(r"\d{5,}")
-_SAID = (
-    r"(?:stat|mention|specif|includ|provid|indicat|reveal|contain|disclos|list|record)\w*"
-    r"|say|said|give[ns]?|found|present|there|known|clear|available|answered|part\s+of"
-)
-_ABSTENTION = re.compile(
-    rf"""
-      \b(?:not|never|isn['’]t|aren['’]t|wasn['’]t|nowhere)\s+(?:\w+ly\s+|been\s+|directly\s+|to\s+be\s+)*(?:{_SAID})\b
-    | \b(?:do(?:es)?|did)(?:\s+not|n['’]t)\s+(?:\w+ly\s+|actually\s+)*
-      (?:{_SAID}|have|know|see|find|tell|appear|answer)\b
-    | \b(?:can(?:not|['’]t|\s+not)|could(?:\s+not|n['’]t)|unable\s+to)\s+(?:be\s+)?
-      (?:find|found|determin\w*|answer\w*|identif\w*|locat\w*|say|tell|know\w*|provid\w*)\b
-    | \bno\s+(?:\w+\s+){{0,4}}?
-      (?:information|mention|number|numbers|answer|value|values|reference|record|data|idea|decisions?)\b
-    | \b(?:no|none\s+of\s+the|none\s+of\s+these)\s+(?:\w+\s+)?(?:text|passage|document)s?\b
-    | \bthere\s+(?:is|are)\s+(?:no|none)\b
-    | \bmakes?\s+no\s+mention\b
-    | \bnot\s+(?:in|part\s+of|among)\s+(?:the|this|these)\s+(?:\w+\s+)?(?:text|passage|document|context)s?\b
-    | ^\W*(?:unknown|unclear|none|n/a|nothing|no\s+answer|unanswerable)\s*(?:[^\w\s-]|$)
-    | \b(?:is|are|remains?)\s+(?:unknown|unclear|unspecified|unstated|absent|missing)\b
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
 
 
 def answer_of(text: str) -> str:
@@ -55,9 +42,9 @@ def answer_of(text: str) -> str:
 
 def words_of(text: str) -> list[str]:
     """Words and numbers of a text: case-folded, without punctuation and markup, thousands joined."""
-    plain = unicodedata.normalize("NFKC", text)
+    plain = _LATEX_COMMA.sub(",", _ENUMERATOR.sub("", unicodedata.normalize("NFKC", text)))
     plain = _THOUSANDS.sub(lambda match: re.sub(r"\D", "", match[0]), plain)
-    return _WORDS.findall(plain.casefold())
+    return _WORDS.findall(_NO_DECIMALS.sub("", plain).casefold())
 
 
 def names(words: Sequence[str], reference: str) -> bool:
@@ -74,9 +61,9 @@ def abstains(answer: str, values: Iterable[str] = ()) -> bool:
     answer, "not stated in 1999" is none.
     """
     words = words_of(answer)
-    if any(_LONG_NUMBER.fullmatch(word) for word in words) or any(names(words, value) for value in values):
+    if any(_LONG_NUMBER.search(word) for word in words) or any(names(words, value) for value in values):
         return False
-    return bool(_ABSTENTION.search(unicodedata.normalize("NFKC", answer)))
+    return says_nothing(answer)
 
 
 def values_named(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
