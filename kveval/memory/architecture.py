@@ -14,7 +14,12 @@ from kveval.memory.states import state_bytes
 # `is_deepseek_mla` in vllm/transformers_utils/model_arch_config_convertor.py, those of them this module can size.
 _LATENT = ("deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa", "kimi_k2", "kimi_linear")
 # Keys of caches with a layout of their own: better refused than sized wrongly.
-_NOT_SIZED = ("compress_ratios", "block_configs", "is_encoder_decoder", "rswa_window")
+_NOT_SIZED = (
+    "compress_ratios", "block_configs", "is_encoder_decoder", "rswa_window", "use_cla", "cross_attention_layers",
+    "loop_num",
+)  # fmt: skip
+# `MambaModelArchConfigConvertor` in the same file, and others whose every layer is recurrent.
+_ATTENTION_FREE = ("mamba", "mamba2", "falcon_mamba", "rwkv", "rwkv5", "rwkv6", "rwkv7", "xlstm")
 _INDEXER_GROUP = 128
 _INDEXER_SCALE_BYTES = 4
 
@@ -68,6 +73,8 @@ def read_architecture(config: Mapping[str, Any], source: str, tensor_parallel: i
     for key in _NOT_SIZED:
         if keys.get(key) or config.get(key):
             raise keys.error(key, "means a cache with a layout of its own, which this cannot size")
+    if keys.model_type in _ATTENTION_FREE:
+        raise keys.error("model_type", f"{keys.model_type!r} has no attention: it has no KV cache to quantize")
     layers: list[Layer] = []
     for kind in layer_kinds(keys):
         layers.extend(_layers(keys, kind, tensor_parallel))
@@ -93,10 +100,15 @@ def _attention(keys: Keys, span: Span, ranks: int) -> list[Layer]:
     if span == "full" and keys.optional("global_head_dim"):
         head_dim = keys.required("global_head_dim")
         heads = keys.optional("num_global_key_value_heads") or heads
+    head_dim_v = keys.optional("v_head_dim") or head_dim
+    if span == "sliding" and keys.optional("swa_num_key_value_heads"):
+        # MiMo-V2's windowed layers have heads of their own (vllm/model_executor/models/mimo_v2.py).
+        heads, head_dim = keys.required("swa_num_key_value_heads"), keys.required("swa_head_dim")
+        head_dim_v = keys.optional("swa_v_head_dim") or head_dim
     span_tokens = None
     if span != "full":
         span_tokens = keys.required("sliding_window" if span == "sliding" else "attention_chunk_size")
-    return [AttentionLayer(span, _per_rank(keys, heads, ranks), head_dim, head_dim, span_tokens)]
+    return [AttentionLayer(span, _per_rank(keys, heads, ranks), head_dim, head_dim_v, span_tokens)]
 
 
 def _latent(keys: Keys, span: Span) -> list[Layer]:
@@ -129,7 +141,7 @@ def _kv_heads(keys: Keys) -> int:
     nested = keys.inner("attn_config")
     if nested and nested.get("kv_n_heads"):
         return nested.required("kv_n_heads")
-    if keys.model_type == "falcon" and not keys.get("new_decoder_architecture") and keys.get("multi_query"):
+    if keys.get("multi_query") and not keys.get("new_decoder_architecture"):
         return 1
     return keys.required(
         "num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num", "num_attention_groups",

@@ -25,6 +25,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         "num_kv_shared_layers": 15,
     },
     "gemma4_text": {**_GEMMA_HEADS, "sliding_window": 512, "global_head_dim": 512},
+    "gpt_bigcode": {"multi_query": True},
     "gpt_oss": {"num_key_value_heads": 8, "head_dim": 64, "sliding_window": 128, "sliding_window_pattern": 2},
     "jamba": {"num_key_value_heads": 8, "attn_layer_period": 8, "attn_layer_offset": 4},
     "llama4_text": {

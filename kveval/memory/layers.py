@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,6 +21,21 @@ _KIND_OF_NAME: dict[str, Kind] = {
     "hybrid": "both",
     "moe": "none", "mlp": "none", "E": "none", "-": "none",
 }  # fmt: skip
+
+# Lists of 0 and 1: MiniMax (`get_num_layers_by_block_type`, vllm/config/model.py) and MiMo-V2 (`is_compressed_softmax`
+# of vllm/model_executor/models/mimo_v2.py).
+_KINDS_OF_NUMBERS: dict[str, tuple[Kind, Kind]] = {
+    "attn_type_list": ("state", "full"),
+    "hybrid_layer_pattern": ("full", "sliding"),
+}
+
+# Keys by which layers differ. One that no rule here reads would be sized as plain attention, silently wrong.
+_LAYOUT = re.compile(
+    r"layer_types|layers?_pattern|block_type|attn_type|attention_types?$|attn_layer|attn_every|hybrid|mamba|ssm|"
+    r"recurrent|^mb_per_layer|^conv_L_|linear_(attn|attention|num|key|value|conv)|layer_group_size|attention_window|"
+    r"interleaved_sliding|cross_layer|kv_shar|shared_kv|share_kv|kv_reuse"
+)
+_NO_LAYOUT = re.compile(r"mlp|moe|ffn|^mtp|^num_kv_shared_layers$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +130,37 @@ def _patterned(keys: Keys) -> list[Kind]:
     ):
         if full is not None:
             return ["full" if i in full else "state" for i in layers]
+    numbered = _numbered(keys, layers)
+    if numbered:
+        return numbered
     interval = keys.optional("full_attention_interval")
     if interval:
         return ["state" if (i + 1) % interval else "full" for i in layers]
     if keys.model_type == "llama4_text":
         return _llama4(keys, layers)
+    unread = next((key for key, value in keys.text.items() if value and _is_layout(key)), None)
+    if unread:
+        raise keys.error(unread, f"not read for model_type {keys.model_type!r}; what its layers keep cannot be sized")
     return _windowed(keys, layers)
+
+
+def _is_layout(key: str) -> bool:
+    return bool(_LAYOUT.search(key)) and not _NO_LAYOUT.search(key)
+
+
+def _numbered(keys: Keys, layers: range) -> list[Kind] | None:
+    """From a list of 0 and 1."""
+    for key, kinds in _KINDS_OF_NUMBERS.items():
+        numbers = keys.indices(key)
+        if numbers is None:
+            continue
+        if len(numbers) != len(layers):
+            raise keys.error(key, f"{len(numbers)} layers, but num_hidden_layers is {len(layers)}")
+        other = next((number for number in numbers if number not in (0, 1)), None)
+        if other is not None:
+            raise keys.error(key, f"{other} is not allowed; allowed: 0 or 1 per layer")
+        return [kinds[number] for number in numbers]
+    return None
 
 
 def _llama4(keys: Keys, layers: range) -> list[Kind]:

@@ -26,6 +26,7 @@ def state_bytes(keys: Keys, tensor_parallel: int) -> int:
         ("mamba_num_heads", _nemotron),
         ("mamba_n_heads", _mamba2),
         ("mamba_d_state", _mamba1),
+        ("attn_type_list", _lightning),
     ):
         if keys.get(marker) is not None:
             return sizer(keys, tensor_parallel)
@@ -80,6 +81,12 @@ def _mamba2(keys: Keys, ranks: int) -> int:
         keys, ranks, inner, keys.required("mamba_n_groups"), heads, dim if isinstance(dim, int) else inner // heads,
         keys.required("mamba_d_state"), keys.required("mamba_d_conv"), _recurrent_bytes(keys),
     )  # fmt: skip
+
+
+def _lightning(keys: Keys, ranks: int) -> int:
+    """MiniMax-Text-01: heads dim dim values (`linear_attention_state_shape`)."""
+    dim = keys.required("head_dim")
+    return keys.required("num_attention_heads") // ranks * dim * dim * keys.dtype_bytes()
 
 
 def _mamba2_bytes(

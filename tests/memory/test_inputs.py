@@ -53,6 +53,12 @@ def counts(**changes: Any) -> dict[str, int]:
             },
             {"state": 2, "full": 1},
         ),
+        ({"attn_type_list": [1] * 4}, {"full": 4}),
+        ({"attn_type_list": [0, 0, 0, 1], "head_dim": 64}, {"state": 3, "full": 1}),
+        ({"sliding_window": 64, "hybrid_layer_pattern": [0, 1, 1, 0]}, {"full": 2, "sliding": 2}),
+        # Keys of layers that are not there: Granite 4 micro has attention alone, Hunyuan 7B shares nothing.
+        ({"layer_types": ["attention"] * 4, "mamba_d_state": 16}, {"full": 4}),
+        ({"use_cla": False, "cla_share_factor": 2}, {"full": 4}),
         ({"conv_L_cache": 3, "full_attn_idxs": [1, 3]}, {"state": 2, "full": 2}),
         (
             {
@@ -82,6 +88,13 @@ def counts(**changes: Any) -> dict[str, int]:
 )  # fmt: skip
 def test_layers(changes: dict[str, Any], expected: dict[str, int]) -> None:
     assert counts(**changes) == expected
+
+
+def test_a_linear_layer_of_minimax_keeps_a_square_per_head() -> None:
+    config = {**DENSE, "head_dim": 64, "attn_type_list": [0, 0, 0, 1], "torch_dtype": "bfloat16"}
+    row = estimate(config, "config.json", window=None, formats=["bf16"], lengths=[4096])["formats"][0]
+    assert row["bytes_per_token"] == 1 * 2 * 2 * 64 * 2
+    assert row["state_bytes_per_sequence"] == 3 * 8 * 64 * 64 * 2
 
 
 def test_layers_with_other_heads_share_pages_by_their_tokens() -> None:
@@ -115,6 +128,15 @@ def test_layers_with_other_heads_share_pages_by_their_tokens() -> None:
         ({"model_type": "minicpm3", "kv_lora_rank": 32}, ["model_type", "'minicpm3' has kv_lora_rank", "deepseek_v3"]),
         ({"model_type": "deepseek_v3", "kv_lora_rank": 32}, ["qk_rope_head_dim", "required"]),
         ({"block_configs": [{}]}, ["block_configs", "cannot size"]),
+        ({"attn_type_list": [1]}, ["attn_type_list", "1 layers, but num_hidden_layers is 4"]),
+        ({"attn_type_list": [1, 1, 2, 0]}, ["attn_type_list", "2 is not allowed", "0 or 1 per layer"]),
+        ({"use_cla": True, "cla_share_factor": 2}, ["use_cla", "cannot size"]),
+        ({"model_type": "plamo2", "mamba_d_state": 64}, ["mamba_d_state: not read for model_type 'plamo2'"]),
+        ({"model_type": "phi4flash", "mb_per_layer": 2}, ["mb_per_layer: not read for model_type 'phi4flash'"]),
+        ({"_block_types": ["recurrent", "attention"]}, ["_block_types: not read"]),
+        ({"layer_group_size": 8}, ["layer_group_size: not read"]),
+        ({"attn_layer_period": 6}, ["attn_layer_period: not read for model_type 'llama'"]),
+        ({"model_type": "mamba", "num_key_value_heads": "left out"}, ["model_type: 'mamba' has no attention"]),
         ({"is_encoder_decoder": True}, ["is_encoder_decoder", "cannot size"]),
     ],
 )
@@ -130,7 +152,8 @@ def test_configs_that_cannot_be_sized(changes: dict[str, Any], words: list[str])
 NAMES = sorted(
     {key for path in (Path(__file__).parents[1] / "data" / "configs").glob("*.json") for key in _flat(path)}
     | {
-        "_sliding_window_pattern", "attn_config", "attn_layer_indices", "full_attn_idxs", "global_head_dim",
+        "_sliding_window_pattern", "attn_config", "attn_type_list", "attn_layer_indices", "full_attn_idxs",
+        "global_head_dim", "multi_query",
         "hybrid_override_pattern", "index_head_dim", "linear_attn_config", "mamba_n_heads", "mamba_num_heads",
         "num_kv_shared_layers", "sliding_window_pattern",
     }

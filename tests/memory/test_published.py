@@ -67,6 +67,11 @@ def row(name: str, cache_format: str, length: int = 4096) -> dict[str, Any]:
         ("deepseek-v3", "fp8_ds_mla", 61 * (512 + 4 * 4 + 64 * 2), 0),
         # multi-query: num_kv_heads says 71 and does not count; head size 4544 / 71 = 64
         ("falcon-7b", "bf16", 32 * 1 * 2 * 64 * 2, 0),  # 8 KiB
+        # multi-query by its class's default name; head size 6144 / 48 = 128
+        ("starcoder", "bf16", 40 * 1 * 2 * 128 * 2, 0),  # 20 KiB
+        # 9 of 48 layers are full; K has 192 values, V 128; windowed layers have 8 heads, full ones 4
+        ("mimo-v2-flash", "bf16", 9 * 4 * (192 + 128) * 2, 39 * 8 * (192 + 128) * 2),  # 23,040
+        ("mimo-v2-flash", "int8", 9 * 4 * (196 + 132), 39 * 8 * (196 + 132)),
         # multi-head by other names; head size 768 / 12 = 64
         ("gpt2", "fp16", 12 * 12 * 2 * 64 * 2, 0),
         # 12 of 48 layers have attention
@@ -136,6 +141,7 @@ def test_states_and_the_blocks_that_hold_them(
     [
         ("llama-3.3-70b", 4, 80 * 2 * 2 * 128 * 2),  # 2 of 8 KV heads
         ("llama-3.3-70b", 16, 80 * 1 * 2 * 128 * 2),  # each KV head twice
+        ("starcoder", 8, 40 * 1 * 2 * 128 * 2),  # the one KV head is on every rank
         ("deepseek-v3", 8, 61 * 576 * 2),  # the latent vector is on every rank
     ],
 )
@@ -161,4 +167,5 @@ def test_every_layer_is_counted() -> None:
     assert architecture("llama-4-scout").counts() == {"chunked": 36, "full": 12}
     assert architecture("jamba-v0.1").counts() == {"state": 28, "full": 4}
     assert architecture("deepseek-v3").counts() == {"latent": 61}
+    assert architecture("mimo-v2-flash").counts() == {"full": 9, "sliding": 39}
     assert architecture("gemma-3-270m").counts() == {"sliding": 15, "full": 3}

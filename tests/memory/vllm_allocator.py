@@ -52,6 +52,8 @@ def specs(config: dict[str, Any], cache_format: str, block_size: int) -> dict[st
     kinds = getattr(text, "layer_types", None) or ["full_attention"] * layers
     if text.model_type in ALWAYS_SLIDING:
         kinds = ["sliding_attention"] * layers
+    if getattr(text, "hybrid_layer_pattern", None):
+        kinds = ["sliding_attention" if one else "full_attention" for one in text.hybrid_layer_pattern]
     heads = 1 if text.model_type == "falcon" else getattr(text, "num_key_value_heads", None)
     shape: dict[str, Any] = {
         "num_kv_heads": heads or text.num_attention_heads,
@@ -61,8 +63,12 @@ def specs(config: dict[str, Any], cache_format: str, block_size: int) -> dict[st
     }
 
     def attention(cls: type, **span: int) -> KVCacheSpec:
-        return TritonAttentionBackend.customize_spec(cls(block_size=block_size, **shape, **span))
+        return TritonAttentionBackend.customize_spec(cls(block_size=block_size, **{**shape, **span}))
 
+    windowed: dict[str, int] = {}
+    if text.model_type == "mimo_v2_flash":
+        shape["head_size_v"] = text.v_head_dim
+        windowed["num_kv_heads"] = text.swa_num_key_value_heads
     padded = None
     if "linear_attention" in kinds:
         token = TritonAttentionBackend.customize_spec(FullAttentionSpec(block_size=1, **shape)).page_size_bytes
@@ -74,7 +80,7 @@ def specs(config: dict[str, Any], cache_format: str, block_size: int) -> dict[st
             latent = {**shape, "num_kv_heads": 1, "head_size": text.kv_lora_rank + text.qk_rope_head_dim}
             made[f"{i}"] = MLACommonBackend.customize_spec(MLAAttentionSpec(block_size=block_size, **latent))
         elif kind == "sliding_attention":
-            made[f"{i}"] = attention(SlidingWindowSpec, sliding_window=text.sliding_window)
+            made[f"{i}"] = attention(SlidingWindowSpec, sliding_window=text.sliding_window, **windowed)
         elif kind == "chunked_attention":
             made[f"{i}"] = attention(ChunkedLocalAttentionSpec, attention_chunk_size=text.attention_chunk_size)
         elif kind == "linear_attention":
