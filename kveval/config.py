@@ -99,7 +99,7 @@ class VariantConfig(_Model):
     """One engine setting under test.
 
     Attributes:
-        engine_args: further ``vllm serve`` flags, ``{"max-num-seqs": 8}``; True is a bare flag.
+        engine_args: further ``vllm serve`` flags, ``{"max-num-seqs": 8}``; true is a bare flag, false ``--no-...``.
         model: another checkpoint than the sweep's, such as one with calibrated scales.
         emulate: what kveval's plugin rounds K and V to.
         emulate_where_missing: emulate `kv_cache_dtype` on a device whose engine lacks it.
@@ -250,7 +250,9 @@ class SweepConfig(_Model):
     chat_template_kwargs: dict[str, Any] = {}
     seed: Annotated[int, Field(ge=0)] = 0
     aa_share: Annotated[float, Field(ge=0, le=1)] = 1.0
-    cold_check: Annotated[int, Field(ge=0)] | Annotated[float, Field(gt=0, lt=1)] = 10
+    cold_check: Annotated[
+        Annotated[int, Field(ge=0, strict=True)] | Annotated[float, Field(gt=0, le=1)], BeforeValidator(no_boolean)
+    ] = 10
     accept_findings: list[str] = []
     engine: EngineConfig = EngineConfig()
     requests: RequestsConfig = RequestsConfig()

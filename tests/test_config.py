@@ -131,6 +131,8 @@ def test_variants_as_mappings(given_: dict[str, Any], expected: dict[str, Any]) 
         ({"aa_share": float("nan")}, "aa_share: nan is not allowed"),
         ({"aa_share": 1.5}, "aa_share: 1.5 is not allowed; allowed: up to 1"),
         ({"cold_check": -1}, "cold_check: -1 is not allowed; allowed: from 0"),
+        ({"cold_check": 1.5}, "cold_check: 1.5 is not allowed; allowed: "),
+        ({"cold_check": True}, "cold_check: True is not a number"),
         ({"cold_check": "x"}, "cold_check: 'x' is not allowed; allowed: whole numbers"),
         ({"engine": {"args": {"x": [1]}}}, r"engine\.args\.x: \[1\] is not allowed; allowed: text"),
         ({"haystack": "x"}, "haystack: 'x' is not allowed; allowed: 'essays', 'wikipedia' or 'generated'"),

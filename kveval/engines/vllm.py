@@ -27,7 +27,7 @@ from kveval.engines.emulation import EmulationSpec, parse_log
 from kveval.engines.facts import Facts
 from kveval.engines.installation import Installation
 from kveval.errors import EngineError, UsageError
-from kveval.flags import flag_name, flags
+from kveval.flags import by_flag, flags
 from kveval.storage import storage
 
 _MARK = "KVEVAL_ENGINE_MARK"
@@ -142,7 +142,7 @@ class VLLMEngine:
             # Graph compilation costs over a minute of start-up and gains little on CPU.
             arguments["enforce-eager"] = True
         for given in (self._config.args, self.variant.config.engine_args):
-            arguments |= {flag_name(name): value for name, value in given.items()}
+            arguments |= by_flag(given)
         return arguments
 
     def command(self, port: int) -> list[str]:

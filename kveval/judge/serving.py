@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kveval.flags import flag_name, flags
+from kveval.environment import HIDDEN, without_secrets
+from kveval.flags import by_flag, flags
 from kveval.records import Manifest, VariantRun
 
 # Given by kveval, or of no use to who serves: where the server listens, what it tells the harness, and sampling
@@ -17,7 +18,6 @@ _MEASURING = {
     "host", "port", "served-model-name", "max-logprobs", "generation-config", "enable-prompt-tokens-details",
     "disable-uvicorn-access-log", "seed", "api-key",
 }  # fmt: skip
-_CREDENTIAL = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|API_?KEY", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LINE_CHARACTERS = 100
 
@@ -26,7 +26,7 @@ _LINE_CHARACTERS = 100
 class Serving:
     """
     Attributes:
-        environment: variables to set; the value of what looks like a credential is None and stays with the shell.
+        environment: variables to set; a value with a secret in it is None and stays with the shell.
         program: what starts the server, model included.
         arguments: ``--flag value`` or a bare ``--flag``, each with its value.
     """
@@ -72,8 +72,8 @@ def serving(manifest: Manifest, variant: VariantRun) -> Serving | None:
     arguments["speculative-config"] = variant.spec.get("speculative_config")
     arguments["max-model-len"] = facts.get("max_model_len")
     arguments["enable-prefix-caching"] = facts.get("prefix_caching") is True
-    arguments["enforce-eager"] = facts.get("execution") == "eager"
-    arguments |= {flag_name(name): value for name, value in (variant.spec.get("engine_args") or {}).items()}
+    arguments["enforce-eager"] = facts.get("execution") == "eager" or None
+    arguments |= by_flag(variant.spec.get("engine_args") or {})
     served = {name: value for name, value in arguments.items() if name not in _MEASURING}
     return Serving(
         environment=_environment(manifest, variant),
@@ -100,9 +100,8 @@ def _environment(manifest: Manifest, variant: VariantRun) -> dict[str, str | Non
         given["VLLM_CPU_KVCACHE_SPACE"] = engine["kv_cache_gib"]
     given |= engine.get("env") or {}
     given |= _configured(manifest, variant).get("env") or {}
-    return {
-        name: None if _CREDENTIAL.search(name) else str(value) for name, value in given.items() if _NAME.fullmatch(name)
-    }
+    shown = without_secrets({name: str(value) for name, value in given.items() if _NAME.fullmatch(name)})
+    return {name: None if HIDDEN in value else value for name, value in shown.items()}
 
 
 def _program(manifest: Manifest) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
 from collections.abc import Callable
@@ -26,6 +27,8 @@ from kveval.measure.client import Client
 from kveval.measure.plan import Plan
 from kveval.measure.sweep import open_engine
 from kveval.runs import RunDirectory
+
+_DYING_SECONDS = 5.0
 
 LoadEngineFactory = Callable[[LoadPlan, ResolvedVariant, Path], Engine]
 OnStatus = Callable[[str], None]
@@ -142,7 +145,7 @@ class LoadStage:
                     sample_interval_s=self._plan.load.sample_interval_s,
                     is_gone=lambda: engine.exit_message() is not None,
                 )
-                gone = engine.exit_message() or (None if engine.processes() else await _why_gone(client))
+                gone = await _why_gone(engine, client)
                 if gone is not None:
                     self.end(variant, "stopped", f"{level.name}: {gone}")
                     self._on_status(f"{variant.name}: stopped with what it has: {gone}")
@@ -213,10 +216,15 @@ class LoadStage:
         self._document = self._document.model_copy(update={"variants": {**self._document.variants, name: variant}})
 
 
-async def _why_gone(client: Client) -> str | None:
-    """Why a server whose processes are not ours to see cannot be loaded any further; None: it can."""
-    other = await client.other_model()
-    return other or (None if await client.is_healthy() else "the server no longer answers")
+async def _why_gone(engine: Engine, client: Client) -> str | None:
+    """Why a server cannot be loaded any further, so that its last level is none; None: it can."""
+    # A dying server refuses connections some time before its process ends.
+    if await client.is_healthy():
+        return engine.exit_message() or await client.other_model()
+    deadline = time.monotonic() + _DYING_SECONDS
+    while engine.exit_message() is None and time.monotonic() < deadline:
+        await asyncio.sleep(0.1)
+    return engine.exit_message() or "the server no longer answers"
 
 
 def _document(plan: LoadPlan, out: Path, *, resume: bool) -> LoadDocument:

@@ -20,6 +20,8 @@ _GAUGES = {
     "vllm:kv_cache_usage_perc": "kv_usage",
 }
 
+_FIRST_LOOK_S = 0.2
+
 
 @dataclass(slots=True)
 class Samples:
@@ -50,6 +52,8 @@ async def sampling(client: Client, processes: Sequence[psutil.Process], interval
     samples = Samples()
 
     async def look() -> None:
+        # Nothing is there to see yet when the first requests leave.
+        await asyncio.sleep(min(interval_s, _FIRST_LOOK_S))
         while True:
             for name, value in gauges(await client.metrics_text()).items():
                 getattr(samples, name).append(value)

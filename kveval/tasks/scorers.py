@@ -25,8 +25,8 @@ _LATEX_COMMA = re.compile(r"\{,\}|\\,")
 _NO_DECIMALS = re.compile(r"(?<=\d)\.0+(?![\w.])")
 # "3. 4811391" and "3.4811391" number a line.
 _ENUMERATOR = re.compile(r"^\W*\d{1,3}[.)](?=\s*\d{5})", re.MULTILINE)
-# A number with its sign and its decimals, then whatever letters and digits are written together: 4811391 is named neither
-# by 4811391.5 nor by -4811391 nor by 4811391a. Other scripts stand beside numbers without a space.
+# A number with its sign and its decimals, then whatever letters and digits are written together: 4811391 is named
+# neither by 4811391.5 nor by -4811391 nor by 4811391a. Other scripts stand beside numbers without a space.
 _WORDS = re.compile(r"(?:(?<=[^\S\n])[-−](?=\d))?\d+(?:\.\d+)*(?![0-9A-Za-z])|[0-9A-Za-z]+|[^\W\d_]+")
 _LONG_NUMBER = re.compile(r"\d{5,}")
 

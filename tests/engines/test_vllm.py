@@ -113,7 +113,14 @@ async def start(engine: VLLMEngine) -> list[str]:
 
 def test_flags() -> None:
     arguments = {"max-num-seqs": 8, "enforce_eager": True, "--seed": 0, "off": False, "none": None, "x": "a b"}
-    assert flags(arguments) == ["--max-num-seqs", "8", "--enforce-eager", "--seed", "0", "--x", "a b"]
+    assert flags(arguments) == ["--max-num-seqs", "8", "--enforce-eager", "--seed", "0", "--no-off", "--x", "a b"]
+
+
+@pytest.mark.parametrize("off", [{"enable-prefix-caching": False}, {"no_enable_prefix_caching": True}])
+async def test_what_kveval_turns_on_can_be_turned_off(engine_of: Maker, off: dict[str, bool]) -> None:
+    command = engine_of(args=off).command(1)
+    assert "--no-enable-prefix-caching" in command
+    assert "--enable-prefix-caching" not in command
 
 
 def test_a_free_port_is_free() -> None:
@@ -134,8 +141,8 @@ async def test_the_command(engine_of: Maker, tmp_path: Path) -> None:
     assert engine.command(1234) == [
         "vllm", "serve", str(tmp_path), "--port", "1234", "--served-model-name", "kveval", "--host", "127.0.0.1",
         "--kv-cache-dtype", "fp8", "--max-model-len", "600", "--max-logprobs", "20", "--generation-config", "vllm",
-        "--enable-prompt-tokens-details", "--disable-uvicorn-access-log", "--seed", "0", "--enforce-eager",
-        "--max-num-seqs", "8",
+        "--no-enable-prefix-caching", "--enable-prompt-tokens-details", "--disable-uvicorn-access-log", "--seed", "0",
+        "--enforce-eager", "--max-num-seqs", "8",
     ]  # fmt: skip
 
 

@@ -265,6 +265,19 @@ async def test_a_dying_server_costs_its_own_variant_only(load_plan: Planner, tmp
     assert engines.launches == ["bf16", "fp8", "bf16"]
 
 
+async def test_a_level_whose_server_died_is_none_though_its_process_is_there_still(
+    load_plan: Planner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kveval.load.run._DYING_SECONDS", 0.2)
+    monkeypatch.setattr("scripted.ScriptedEngine.exit_message", lambda _: None)
+    engines = ScriptedEngines(always(words()))
+    engines.handlers["bf16"] = lambda *_: words(die=True)
+    document = await measure(load_plan(), tmp_path / "run", engines)
+    assert document.variants["bf16"].status == "stopped"
+    assert "the server no longer answers" in str(document.variants["bf16"].reason)
+    assert document.variants["bf16"].levels == []
+
+
 async def test_what_is_not_what_was_asked_is_refused(load_plan: Planner, tmp_path: Path) -> None:
     engines = ScriptedEngines(always(words()))
     engines.options["fp8"] = {"cache_dtype": "bfloat16"}

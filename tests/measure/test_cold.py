@@ -54,6 +54,7 @@ def test_cold_samples_come_from_every_cell_and_prime_nothing(plan_of: Planner) -
     assert cold_samples(plan.samples, 6, 0) == chosen
     assert cold_samples(plan.samples, 6, 1) != chosen
     assert len(cold_samples(plan.samples, 0.25, 0)) == 6
+    assert cold_samples(plan.samples, 1.0, 0) == cold_samples(plan.samples, 10_000, 0)
     assert cold_samples(plan.samples, 0, 0) == []
     assert len(cold_samples(plan.samples, 10_000, 0)) == len(plan.samples) - len(priming)
 
