@@ -50,7 +50,7 @@ async def run_load(
     """
     run = RunDirectory(out)
     with run.locked():
-        stage = LoadStage(plan, out, resume=resume, on_status=on_status)
+        stage = LoadStage(plan, out, resume=resume, on_status=lambda name, text: on_status(f"{name}: {text}"))
         try:
             for variant in plan.variants:
                 if stage.is_missing(variant):
@@ -84,7 +84,9 @@ def load_stage(plan: Plan, out: Path, *, resume: bool, on_status: OnStatus) -> L
     """The load part of a sweep; None where none is asked for. Raises as `LoadStage` does."""
     if plan.config.load is None:
         return None
-    return LoadStage(load_plan_of(plan, plan.config.load), out, resume=resume, on_status=on_status)
+    # A sweep's status names the variant itself.
+    stage_plan = load_plan_of(plan, plan.config.load)
+    return LoadStage(stage_plan, out, resume=resume, on_status=lambda _, text: on_status(text))
 
 
 class LoadStage:
@@ -95,7 +97,7 @@ class LoadStage:
         ResumeError: they were made with other inputs.
     """
 
-    def __init__(self, plan: LoadPlan, out: Path, *, resume: bool, on_status: OnStatus) -> None:
+    def __init__(self, plan: LoadPlan, out: Path, *, resume: bool, on_status: Callable[[str, str], None]) -> None:
         self._plan = plan
         self._out = out
         self._on_status = on_status
@@ -134,7 +136,7 @@ class LoadStage:
             for number, level in enumerate(self._plan.levels, start=1):
                 if self._document.variants[variant.name].result(level) is not None:
                     continue
-                self._on_status(f"{variant.name}: load {number} of {len(self._plan.levels)}: {level.name}")
+                self._on_status(variant.name, f"load {number} of {len(self._plan.levels)}: {level.name}")
                 driven = await drive(
                     level,
                     client,
@@ -147,8 +149,9 @@ class LoadStage:
                 )
                 gone = await _why_gone(engine, client)
                 if gone is not None:
+                    gone = gone.removeprefix(f"{variant.name}: ")
                     self.end(variant, "stopped", f"{level.name}: {gone}")
-                    self._on_status(f"{variant.name}: stopped with what it has: {gone}")
+                    self._on_status(variant.name, f"stopped with what it has: {gone}")
                     return
                 levels = [*self._document.variants[variant.name].levels, summarize(driven)]
                 self._update(variant, levels=levels)

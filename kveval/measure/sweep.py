@@ -28,7 +28,7 @@ from kveval.measure.schedule import Remaining, ask_all, cold_tokens, group_by_ha
 from kveval.measure.sharing import planned_hit_tokens, with_sharing_judged
 from kveval.measure.smoke import smoke
 from kveval.measure.stage import Stage
-from kveval.records import Manifest
+from kveval.records import Finding, Manifest
 from kveval.runs import RunDirectory
 from kveval.tasks.task import Sample
 
@@ -198,7 +198,7 @@ class _Sweep:
             try:
                 await self._measure_once(variant, remaining, is_last_launch=launch == _LAUNCHES)
             except _ServerBrokenError as error:
-                reason = str(error)
+                reason = str(error).removeprefix(f"{variant.name}: ")
                 remaining.suspect_in_flight()
                 continue
             except (FactsError, EngineError, ResumeError) as error:
@@ -214,7 +214,11 @@ class _Sweep:
                 if variant.role == "baseline":
                     raise
                 return
-            self._update(variant, status="complete", reason=None)
+            findings = self._manifest.variants[variant.name].findings
+            if reason:
+                message = f"{reason}; it was {again} once more: the answers come from two launches"
+                findings = [*findings, Finding(level="warning", code="engine_restarted", message=message)]
+            self._update(variant, status="complete", reason=None, findings=findings)
             return
         self._update(variant, status="stopped", reason=reason)
         self._reporter.note(f"{variant.name}: stopped with what it has: {reason}")

@@ -310,7 +310,7 @@ async def test_a_sweep_loads_its_servers(plan_of: Callable[..., Plan], tmp_path:
 
     engines = ScriptedEngines(handler)
     assert plan.config.load is not None
-    stage = LoadStage(load_plan_of(plan, plan.config.load), out, resume=False, on_status=lambda _: None)
+    stage = LoadStage(load_plan_of(plan, plan.config.load), out, resume=False, on_status=lambda *_: None)
     await sweep(plan, out, resume=False, reporter=SilentReporter(), stages=[stage], engine_factory=engines)
     document = stage.finish()
 
@@ -322,7 +322,7 @@ async def test_a_sweep_loads_its_servers(plan_of: Callable[..., Plan], tmp_path:
     # Load alone is missing: its servers are launched, no sample is asked again.
     records = {name: RunDirectory(out).records_path(name).read_bytes() for name in ("bf16", "fp8")}
     (out / "load.json").unlink()
-    stage = LoadStage(load_plan_of(plan, plan.config.load), out, resume=True, on_status=lambda _: None)
+    stage = LoadStage(load_plan_of(plan, plan.config.load), out, resume=True, on_status=lambda *_: None)
     engines.fail_to_start["fp8"] = (2, "fp8: no")
     manifest = await sweep(plan, out, resume=True, reporter=SilentReporter(), stages=[stage], engine_factory=engines)
     document = stage.finish()

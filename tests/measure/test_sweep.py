@@ -276,6 +276,10 @@ async def test_a_server_that_dies_midway_costs_no_answer(plan_of: Planner, tmp_p
     assert manifest.status == "complete"
     assert engines.launches == ["bf16", "bf16", "fp8"]
     assert manifest.variants["bf16"].launches == 2
+    [restarted] = [finding for finding in manifest.variants["bf16"].findings if finding.code == "engine_restarted"]
+    assert restarted.level == "warning"
+    assert "the engine stopped" in restarted.message
+    assert "engine_restarted" not in {finding.code for finding in manifest.variants["fp8"].findings}
     assert outcomes(tmp_path / "run", "bf16") == {"correct": 12}
     lines = (tmp_path / "run" / "records" / "bf16.jsonl").read_text().splitlines()
     assert len(lines) == 12
