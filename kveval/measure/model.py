@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,16 @@ from kveval.errors import ConfigError, nearest
 _WHOLE_FILE_BYTES = 1 << 30
 _SAMPLED_BLOCKS = 64
 _BLOCK_BYTES = 1 << 18
+
+_NESTED = ("text_config", "llm_config", "language_config")
+_POSITION_LIMITS = (
+    "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "max_target_positions",
+    "max_sequence_length", "max_seq_length", "seq_len",
+)  # fmt: skip
+# What transformers' configuration classes fill in where a published config.json leaves the key out.
+_DEFAULT_POSITIONS = {"gemma3_text": 131072, "falcon": 2048}
+# Kinds of rope scaling whose factor max_position_embeddings already has in it.
+_ROPE_INCLUDED = ("su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,26 +74,41 @@ def read_model(path: Path, key: str = "model") -> Model:
 
 
 def _text_config(config: dict[str, Any]) -> dict[str, Any]:
-    text = config.get("text_config")
-    return text if isinstance(text, dict) else config
+    return next((config[key] for key in _NESTED if isinstance(config.get(key), dict)), config)
 
 
 def _window(config: dict[str, Any]) -> int | None:
-    """As vLLM derives it: the position limit, stretched by rope scaling of the kinds that stretch it."""
+    """The most ``--max-model-len`` may be, as vLLM 0.32 derives it; None where it would assume 2048.
+
+    The smallest of the position limits, or Command-R's own key; times the factor of rope scaling that is not part of
+    it yet. YaRN's is: to use it, a config's max_position_embeddings must be the stretched one. Source:
+    `derive_max_model_len_and_key` (vllm/transformers_utils/model_arch_config_convertor.py) and
+    `_get_and_verify_max_len` (vllm/config/model.py), which for LongRoPE also defaults to less than it allows.
+    """
     text = _text_config(config)
-    limit = text.get("max_position_embeddings")
-    if not isinstance(limit, int):
+    model_type = str(text.get("model_type") or config.get("model_type"))
+    text = {"max_position_embeddings": _DEFAULT_POSITIONS.get(model_type), **text}
+    limits = [text[key] for key in _POSITION_LIMITS if _is_positive(text.get(key))]
+    if not limits:
         return None
-    rope = text.get("rope_parameters") or text.get("rope_scaling")
+    limit = text["model_max_length"] if _is_positive(text.get("model_max_length")) else min(limits)
+    return limit if "gemma3" in model_type else int(limit * _rope_factor(text))
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _rope_factor(text: dict[str, Any]) -> float:
+    """Of the last kind of layers that has one, where rope scaling differs between them."""
+    rope = text.get("rope_scaling") or text.get("rope_parameters")
     if not isinstance(rope, dict):
-        return limit
-    kind = rope.get("rope_type") or rope.get("type")
-    factor = rope.get("factor")
-    if not isinstance(factor, int | float) or kind in (None, "default", "llama3", "longrope", "su"):
-        return limit
-    if kind == "yarn":
-        limit = rope.get("original_max_position_embeddings") or limit
-    return int(limit * factor)
+        return 1
+    factor: Any = 1
+    for scaling in [one for one in rope.values() if isinstance(one, dict)] or [rope]:
+        if (scaling.get("rope_type") or scaling.get("type")) not in _ROPE_INCLUDED:
+            factor = scaling.get("factor", factor)
+    return factor if isinstance(factor, int | float) and 0 < factor < math.inf else 1
 
 
 def hash_model(model: Model) -> dict[str, str]:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import importlib.util
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,31 +21,64 @@ def write(path: Path, config: Any) -> Path:
     return path
 
 
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+# Each window is what vLLM 0.32 says (test_vllm_says_the_same).
+WINDOWS: list[tuple[dict[str, Any], int]] = [
+    ({"model_type": "llama", "max_position_embeddings": 8192}, 8192),
+    ({"model_type": "llama", "max_position_embeddings": 4096, "rope_scaling": None}, 4096),
+    ({"model_type": "llama", "max_position_embeddings": 4096, "rope_scaling": {"type": "linear", "factor": 2.0}}, 8192),
+    (
+        {
+            "model_type": "llama", "max_position_embeddings": 4096,
+            "rope_scaling": {"rope_type": "dynamic", "factor": 4.0},
+        },
+        16384,
+    ),
+    (
+        {
+            "model_type": "llama", "max_position_embeddings": 131072,
+            "rope_scaling": {
+                "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 8192,
+            },
+        },
+        131072,
+    ),
+    # YaRN has no part in it, whatever the length it was made from.
+    ({"model_type": "qwen2", "max_position_embeddings": 131072, "rope_parameters": YARN}, 131072),
+    ({"model_type": "qwen2", "max_position_embeddings": 32768, "rope_scaling": YARN}, 32768),
+    ({"model_type": "qwen2", "max_position_embeddings": 32768, "rope_scaling": {"type": "yarn", "factor": 4.0}}, 32768),
+    # Gemma 3's limit is after scaling, and its class's default where the config leaves it out.
+    (
+        {
+            "model_type": "gemma3_text", "max_position_embeddings": 131072,
+            "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+        },
+        131072,
+    ),
+    ({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", "hidden_size": 2560}}, 131072),
+    ({"model_type": "cohere", "max_position_embeddings": 8192, "model_max_length": 131072}, 131072),
+    ({"model_type": "gpt2", "n_positions": 512}, 512),
+    ({"model_type": "mpt", "max_seq_len": 8192}, 8192),
+    ({"model_type": "chatglm", "seq_length": 32768}, 32768),
+    ({"model_type": "falcon"}, 2048),
+    ({"model_type": "llama", "max_position_embeddings": 8192, "max_seq_len": 4096}, 4096),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("config", "window"),
     [
+        *WINDOWS,
         ({}, None),
         ({"max_position_embeddings": "8192"}, None),
-        ({"max_position_embeddings": 8192}, 8192),
+        ({"max_position_embeddings": True}, None),
         ({"text_config": {"max_position_embeddings": 4096}}, 4096),
+        ({"llm_config": {"max_position_embeddings": 4096}}, 4096),
         ({"text_config": "none", "max_position_embeddings": 4096}, 4096),
-        ({"max_position_embeddings": 4096, "rope_scaling": None}, 4096),
         ({"max_position_embeddings": 4096, "rope_scaling": "linear"}, 4096),
-        ({"max_position_embeddings": 4096, "rope_scaling": {"type": "linear", "factor": 2.0}}, 8192),
-        ({"max_position_embeddings": 4096, "rope_scaling": {"rope_type": "dynamic", "factor": 4}}, 16384),
-        ({"max_position_embeddings": 131072, "rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, 131072),
-        (
-            {
-                "max_position_embeddings": 131072,
-                "rope_parameters": {
-                    "rope_type": "yarn",
-                    "factor": 4.0,
-                    "original_max_position_embeddings": 32768,
-                },
-            },
-            131072,
-        ),
-        ({"max_position_embeddings": 32768, "rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, 131072),
+        ({"max_position_embeddings": 4096, "rope_scaling": {"type": "linear", "factor": None}}, 4096),
+        ({"max_position_embeddings": 4096, "rope_scaling": {"type": "linear", "factor": float("inf")}}, 4096),
         (
             {
                 "max_position_embeddings": 32768,
@@ -50,10 +86,48 @@ def write(path: Path, config: Any) -> Path:
             },
             32768,
         ),
+        (
+            {
+                "max_position_embeddings": 4096,
+                "rope_parameters": {
+                    "full_attention": {"rope_type": "linear", "factor": 2.0},
+                    "sliding_attention": {"rope_type": "default"},
+                },
+            },
+            8192,
+        ),
     ],
 )
 def test_the_window_is_the_one_vllm_derives(tmp_path: Path, config: dict[str, Any], window: int | None) -> None:
     assert read_model(write(tmp_path, config)).window == window
+
+
+VLLMS_OWN = """
+import json, sys
+from types import SimpleNamespace
+from vllm.config.model import _get_and_verify_max_len
+from vllm.transformers_utils.config import get_config, get_hf_text_config
+from vllm.transformers_utils.model_arch_config_convertor import ModelArchConfigConvertorBase
+
+def window(folder):
+    config = get_config(folder, trust_remote_code=False)
+    text = get_hf_text_config(config)
+    derived = ModelArchConfigConvertorBase(config, text).derive_max_model_len_and_key()
+    architecture = SimpleNamespace(derived_max_model_len_and_key=derived)
+    return _get_and_verify_max_len(text, architecture, None, None, False, None)
+
+print(json.dumps([window(folder) for folder in sys.argv[1:]]))
+"""
+
+
+@pytest.mark.vllm
+@pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="no vLLM in this environment")
+@pytest.mark.timeout(300)
+def test_vllm_says_the_same(tmp_path: Path) -> None:
+    folders = [str(write(tmp_path / str(i), config)) for i, (config, _) in enumerate(WINDOWS)]
+    ran = subprocess.run([sys.executable, "-c", VLLMS_OWN, *folders], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    assert json.loads(ran.stdout.splitlines()[-1]) == [window for _, window in WINDOWS]
 
 
 def test_parameters_are_estimated_from_the_weights(checkpoint: Path) -> None:
