@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -27,8 +27,18 @@ from kveval.quant.formats import parse_format
 from kveval.quant.granularity import Granularity
 from kveval.resources import presets
 from kveval.speculative_config import expand_speculative
-from kveval.task_config import MOST_SAMPLES, NAME, TaskConfig, expand_task, no_boolean, parse_length, task_beside
+from kveval.task_config import (
+    MOST_SAMPLES,
+    NAME,
+    TaskConfig,
+    absolute,
+    expand_task,
+    no_boolean,
+    parse_length,
+    task_beside,
+)
 from kveval.validation import key_of, reason_of
+from kveval.yaml_file import read_yaml
 
 # `--kv-cache-dtype` of vLLM 0.32 (vllm/config/cache.py).
 CACHE_DTYPES = (
@@ -242,7 +252,7 @@ class SweepConfig(_Model):
     baseline: str = "bf16"
     context_lengths: list[Annotated[int, BeforeValidator(parse_length)]] = []
     tasks: list[Annotated[TaskConfig, BeforeValidator(expand_task)]] = Field(min_length=1)
-    include_path: Path | None = None
+    include_path: Annotated[Path, AfterValidator(absolute)] | None = None
     samples: Annotated[int, BeforeValidator(no_boolean), Field(gt=0, le=MOST_SAMPLES)] = 20
     questions_per_haystack: Annotated[int, Field(gt=0)] = 10
     haystack: Literal["essays", "wikipedia", "generated"] = "essays"
@@ -293,19 +303,6 @@ class SweepConfig(_Model):
         return next(variant for variant in self.variants if variant.name == name)
 
 
-class _UniqueKeys(yaml.SafeLoader):
-    """A key given twice is an error: YAML would let the last one win without a word."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
-            if key is not None and key in seen:
-                raise yaml.MarkedYAMLError(problem=f"key {key!r} is given twice", problem_mark=key_node.start_mark)
-            seen.add(key)
-        return super().construct_mapping(node, deep)
-
-
 def load_config(source: str, overrides: Mapping[str, Any] | None = None) -> SweepConfig:
     """Reads a YAML file or a preset by name; `overrides` replace top-level keys.
 
@@ -318,14 +315,7 @@ def load_config(source: str, overrides: Mapping[str, Any] | None = None) -> Swee
         if source not in shipped:
             raise ConfigError(f"{source}: neither a file nor a preset; {nearest(source, shipped)}")
         path = shipped[source]
-    try:
-        data = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)  # noqa: S506 - a safe loader
-    except OSError as error:
-        raise ConfigError(f"{source}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        where = getattr(error, "problem_mark", None)
-        line = f" (line {where.line + 1})" if where else ""
-        raise ConfigError(f"{source}{line}: not YAML: {getattr(error, 'problem', None) or error}") from error
+    data = read_yaml(path, source)
     if not isinstance(data, dict):
         raise ConfigError(
             f"{source}: not a mapping of keys to values but {type(data).__name__}; "

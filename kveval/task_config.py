@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LENGTH = re.compile(r"(\d+)([kKmM]?)")
@@ -46,6 +46,11 @@ def no_boolean(value: Any) -> Any:
     return value
 
 
+def absolute(path: Path) -> Path:
+    """A path that means the same from every folder, as what a run keeps must."""
+    return path.expanduser().absolute()
+
+
 class TaskConfig(BaseModel):
     """A task with settings of its own; what is None comes from the sweep.
 
@@ -58,7 +63,7 @@ class TaskConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     name: str
-    file: Path | None = None
+    file: Annotated[Path, AfterValidator(absolute)] | None = None
     samples: Annotated[int, BeforeValidator(no_boolean), Field(gt=0, le=MOST_SAMPLES)] | None = None
     questions_per_haystack: Annotated[int, Field(gt=0)] | None = None
     haystack: Literal["essays", "wikipedia", "generated"] | None = None

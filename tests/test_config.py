@@ -160,9 +160,18 @@ def test_a_configuration_survives_json() -> None:
 
 
 def test_a_run_keeps_no_secret_of_the_environment() -> None:
-    env = {"HF_TOKEN": "s3cret", "MY_API_KEY": "s3cret", "TOKENIZERS_PARALLELISM": "false"}
+    env = {
+        "HF_TOKEN": "s3cret", "MY_API_KEY": "s3cret", "API_KEY_FILE": "s3cret", "SECRET_OF_MINE": "s3cret",
+        "DB_PASS": "s3cret", "DB_URL": "postgres://u:s3cr@t@h/x", "INDEX": "https://s3cret@a/b,https://c:s3cret@d/e@f",
+        "TOKENIZERS_PARALLELISM": "false", "HF_ENDPOINT": "https://host:8000/a@b",
+    }  # fmt: skip
     made = config(engine={"env": env}, variants=[{"name": "bf16", "kv_cache_dtype": "bfloat16", "env": env}])
-    kept = {"HF_TOKEN": "(hidden)", "MY_API_KEY": "(hidden)", "TOKENIZERS_PARALLELISM": "false"}
+    kept = {
+        "HF_TOKEN": "(hidden)", "MY_API_KEY": "(hidden)", "API_KEY_FILE": "(hidden)", "SECRET_OF_MINE": "(hidden)",
+        "DB_PASS": "(hidden)", "DB_URL": "postgres://(hidden)@h/x",
+        "INDEX": "https://(hidden)@a/b,https://(hidden)@d/e@f",
+        "TOKENIZERS_PARALLELISM": "false", "HF_ENDPOINT": "https://host:8000/a@b",
+    }  # fmt: skip
     stored = made.model_dump(mode="json")
     assert stored["engine"]["env"] == stored["variants"][0]["env"] == kept
     assert made.engine.env == made.variants[0].env == env
@@ -186,7 +195,7 @@ def test_an_include_path_is_meant_from_the_file_it_stands_in(tmp_path: Path) -> 
     text = "model: m\nvariants: [bf16]\ncontext_lengths: [4k]\ntasks: [mine]\ninclude_path: {}\n"
     path = write(tmp_path / "a.yaml", text.format("my_tasks"))
     assert load_config(path).include_path == tmp_path / "my_tasks"
-    assert load_config(path, {"include_path": Path("flag")}).include_path == Path("flag")
+    assert load_config(path, {"include_path": Path("flag")}).include_path == Path("flag").absolute()
 
 
 def test_flags_pick_among_what_the_file_defines(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ BASE = {
     "endpoint_config",
     "validation",
     "environment",
+    "yaml_file",
 }
 MAY_IMPORT = {
     "tasks": BASE,
@@ -51,6 +52,7 @@ MAY_IMPORT = {
         "speculative_config",
         "validation",
         "environment",
+        "yaml_file",
     },
     "endpoint_config": {"errors"},
     "task_config": set(),
@@ -62,6 +64,7 @@ MAY_IMPORT = {
     "errors": set(),
     "validation": set(),
     "environment": set(),
+    "yaml_file": {"errors"},
     "records": {"errors"},
     "storage": {"errors"},
     "runs": {"errors", "records", "storage"},

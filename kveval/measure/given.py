@@ -25,7 +25,7 @@ def load_given(config: SweepConfig) -> list[GivenTask]:
         if not wanted.is_given:
             continue
         one = (
-            read_prompts(wanted.file.expanduser(), wanted.name, wanted.samples)
+            read_prompts(wanted.file, wanted.name, wanted.samples)
             if wanted.file is not None
             else load_guard(wanted.name, wanted.samples, config.samples)
         )
