@@ -99,18 +99,23 @@ def make_budget(folder: Path, flags: BudgetFlags, tensor_parallel: int = 1) -> B
         UsageError: a flag that is not allowed, no weights to be found, or nothing left after them.
     """
     utilization = flags.utilization
-    if flags.cache is not None:
-        if flags.memory is not None:
-            raise UsageError("--cache: is what --memory leaves after the weights; allowed: one of the two")
-        return Budget(parse_size(flags.cache, "--cache"))
     if flags.memory is None:
-        return None
+        for flag, given in (
+            ("--weights", flags.weights is not None),
+            ("--utilization", utilization != BudgetFlags().utilization),
+        ):
+            if given:
+                raise UsageError(f"{flag}: is a part of --memory, which is not given; allowed: beside --memory alone")
+        return None if flags.cache is None else Budget(parse_size(flags.cache, "--cache"))
+    if flags.cache is not None:
+        raise UsageError("--cache: is what --memory leaves after the weights; allowed: one of the two")
+    memory_bytes = parse_size(flags.memory, "--memory")
     if not 0 < utilization <= 1:
         raise UsageError(f"--utilization: {utilization} is not a share of the memory; allowed: above 0, up to 1")
     total = weight_bytes(folder) if flags.weights is None else parse_size(flags.weights, "--weights")
     if not total:
         raise UsageError(f"--weights: {folder} has no weight files; allowed: their size, such as --weights 16GiB")
-    memory_bytes, per_rank = parse_size(flags.memory, "--memory"), total // tensor_parallel
+    per_rank = total // tensor_parallel
     left = int(memory_bytes * utilization) - per_rank
     if left <= 0:
         ranks = f" on each of {tensor_parallel} devices" if tensor_parallel > 1 else ""

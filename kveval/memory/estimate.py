@@ -21,7 +21,10 @@ _DEFAULT_LENGTHS = (4096, 32768, 131072)
 
 
 def default_batched_tokens(device: str, memory_bytes: int | None) -> int:
-    """vLLM's ``--max-num-batched-tokens`` where none is given (`get_batch_defaults`, vllm/engine/arg_utils.py)."""
+    """vLLM's ``--max-num-batched-tokens`` where none is given (`get_batch_defaults`, vllm/engine/arg_utils.py).
+
+    An A100 of 80 GB is excepted there by its name, which is not known here: vLLM gives it 2048.
+    """
     if device == "cpu":
         return 2048
     if memory_bytes is None:

@@ -108,11 +108,18 @@ _FORMATS = {
     )
 }
 _SHORT = {"bf16": "bfloat16", "fp16": "float16", "int8": "int8_per_token_head"}
+# kveval's own names (kveval.config.SHORTHANDS); int4_per_token_head is another format.
+_EMULATED_ONLY = ("int4", "int2")
 _DEFAULT = ("bfloat16", "fp8", "int8_per_token_head", "int4_per_token_head", "nvfp4", "fp8_ds_mla")
 
 
 def parse_format(name: str, where: str = "--formats") -> StoredFormat:
     """A format by vLLM's name or kveval's shorthand. Raises UsageError: another name; `where` it stands."""
+    if name in _EMULATED_ONLY:
+        raise UsageError(
+            f"{where}: {name!r} is emulated only: stored as bfloat16, it saves no memory; "
+            f"allowed: {', '.join(sorted(_all_names()))}"
+        )
     full = _SHORT.get(name, name)
     if full not in _FORMATS:
         raise UsageError(f"{where}: {name!r} is not a cache format this can size; {nearest(name, _all_names())}")
@@ -124,7 +131,7 @@ def _all_names() -> tuple[str, ...]:
 
 
 def formats_for(architecture: Architecture, names: list[str] | None) -> list[StoredFormat]:
-    """The formats asked for; by default the common ones that `architecture` can be stored in.
+    """The formats asked for, each once whatever its name; by default the common ones `architecture` can be stored in.
 
     Raises:
         UsageError: an unknown format, or one this model cannot be stored in.
@@ -133,7 +140,7 @@ def formats_for(architecture: Architecture, names: list[str] | None) -> list[Sto
         return [_FORMATS[name] for name in _DEFAULT if _FORMATS[name].misfit(architecture) is None]
     if not names:
         raise UsageError(f"--formats: none given; allowed: {', '.join(_all_names())}")
-    formats = [parse_format(name) for name in dict.fromkeys(names)]
+    formats = list(dict.fromkeys(parse_format(name) for name in names))
     for stored in formats:
         misfit = stored.misfit(architecture)
         if misfit:

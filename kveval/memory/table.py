@@ -38,7 +38,7 @@ def _head(document: Mapping[str, Any]) -> Table:
 
 
 def _budget(document: Mapping[str, Any]) -> str:
-    cache = f"{document['cache_bytes'] / GIB:.2f} GiB"
+    cache = _human(document["cache_bytes"])
     if document["memory_bytes"] is None:
         return cache
     return (
@@ -49,6 +49,10 @@ def _budget(document: Mapping[str, Any]) -> str:
 
 def _human(size_bytes: int) -> str:
     return f"{size_bytes / GIB:.2f} GiB" if size_bytes >= GIB else f"{size_bytes / _MIB:.2f} MiB"
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number else "none"
 
 
 def _sizes(document: Mapping[str, Any]) -> Table:
@@ -72,7 +76,7 @@ def _sizes(document: Mapping[str, Any]) -> Table:
         cells += [f"{row['bytes_per_token_in_span']:,}"] if has_span else []
         cells += [_human(row["state_bytes_per_sequence"])] if has_state else []
         cells.append(f"{row['block_tokens']:,}")
-        cells += [f"{row['capacity_tokens']:,}", f"{row['longest_context_tokens']:,}"] if has_budget else []
+        cells += [f"{row['capacity_tokens']:,}", _count(row["longest_context_tokens"])] if has_budget else []
         table.add_row(*cells)
     return table
 
@@ -91,7 +95,7 @@ def _lengths(document: Mapping[str, Any]) -> Table:
         for row in formats:
             length = row["lengths"][index]
             cells = [f"{first['context_length']:,}", row["format"], _human(length["sequence_bytes"])]
-            cells += [f"{length['sequences']:,}", f"{length['server_concurrency']:,.2f}"] if has_budget else []
+            cells += [_count(length["sequences"]), f"{length['server_concurrency']:,.2f}"] if has_budget else []
             table.add_row(*cells)
         if index + 1 < len(formats[0]["lengths"]):
             table.add_section()
@@ -101,6 +105,9 @@ def _lengths(document: Mapping[str, Any]) -> Table:
 def _notes(document: Mapping[str, Any]) -> list[str]:
     notes = ["Scales are counted; a sequence takes whole blocks."]
     if document["cache_bytes"] is not None:
+        too_large = [row["format"] for row in document["formats"] if not row["longest_context_tokens"]]
+        if too_large:
+            notes.append(f"Nothing fits in {', '.join(too_large)}: the server would not start, whatever the context.")
         if document["memory_bytes"] is not None:
             notes.append(
                 "Activations and CUDA graphs take memory too: this is the most that fits. With --cache, the engine's "

@@ -76,6 +76,27 @@ def test_a_table_that_any_terminal_shows_whole(memory: Memory, model: Path) -> N
         assert word in " ".join(out.split())
 
 
+def test_what_does_not_fit_is_said_in_words(memory: Memory, model: Path) -> None:
+    # A block of 16 tokens takes 2 MiB in bfloat16 and 1 MiB in fp8.
+    code, out, err = memory(model, "--cache", "1MiB", "--formats", "bf16,fp8", "--lengths", "4k")
+    assert code == 0, err
+    assert "Nothing fits in bfloat16: the server would not start" in " ".join(out.split())
+    assert "memory for the cache  1.00 MiB" in out
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
+    assert cells == [
+        ["bfloat16", "131,072", "16", "0", "none"],
+        ["fp8", "65,536", "16", "16", "16"],
+        ["4,096", "bfloat16", "512.00 MiB", "none", "0.00"],
+        ["4,096", "fp8", "256.00 MiB", "none", "0.00"],
+    ]
+    assert "Nothing fits" not in memory(model, "--cache", "1GiB", "--formats", "fp8")[1]
+
+
+def test_two_names_of_one_format_are_one_row(memory: Memory, model: Path) -> None:
+    document = json.loads(memory(model, "--formats", "bf16,bfloat16,fp8", "--json")[1])
+    assert [row["format"] for row in document["formats"]] == ["bfloat16", "fp8"]
+
+
 def test_sizes_need_no_memory_and_no_weights(memory: Memory, model: Path) -> None:
     (model / "model.safetensors").unlink()
     code, out, err = memory(model / "config.json", "--json")
@@ -109,6 +130,11 @@ def test_a_cpu_engine(memory: Memory, model: Path) -> None:
         (["--memory", "80"], ["--memory: '80' is not a size", "allowed: such as 80GiB"]),
         (["--memory", "80GiB", "--cache", "1GiB"], ["--cache", "allowed: one of the two"]),
         (["--memory", "80GiB", "--utilization", "0"], ["--utilization: 0.0", "allowed"]),
+        (["--memory", "80GiB", "--weights", "16"], ["--weights: '16' is not a size"]),
+        (["--cache", "1GiB", "--weights", "16GiB"], ["--weights: is a part of --memory, which is not given"]),
+        (["--cache", "1GiB", "--utilization", "0.8"], ["--utilization: is a part of --memory", "allowed: beside"]),
+        (["--weights", "16GiB"], ["--weights: is a part of --memory, which is not given"]),
+        (["--formats", "int4"], ["--formats: 'int4' is emulated only", "saves no memory; allowed: bf16"]),
         (["--formats", "int9"], ["--formats: 'int9'", "did you mean 'int8'"]),
         (["--formats", "nvfp4_ds_mla"], ["--formats: nvfp4_ds_mla: made for latent"]),
         (["--lengths", "4kk"], ["--lengths: '4kk' is not a context length"]),

@@ -153,9 +153,8 @@ NAMES = sorted(
     {key for path in (Path(__file__).parents[1] / "data" / "configs").glob("*.json") for key in _flat(path)}
     | {
         "_sliding_window_pattern", "attn_config", "attn_type_list", "attn_layer_indices", "full_attn_idxs",
-        "global_head_dim", "multi_query",
-        "hybrid_override_pattern", "index_head_dim", "linear_attn_config", "mamba_n_heads", "mamba_num_heads",
-        "num_kv_shared_layers", "sliding_window_pattern",
+        "global_head_dim", "hybrid_override_pattern", "index_head_dim", "linear_attn_config", "mamba_n_heads",
+        "mamba_num_heads", "multi_query", "num_kv_shared_layers", "sliding_window_pattern",
     }
 )  # fmt: skip
 MODEL_TYPES = ["llama", "mistral", "gemma3_text", "jamba", "qwen3_next", "llama4_text", "deepseek_v3", "kimi_linear"]
@@ -234,6 +233,8 @@ def test_budget(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
+        # Without weights too, the flag that is wrong is the one named.
+        (BudgetFlags(memory="80"), ["--memory: '80' is not a size"]),
         (BudgetFlags(memory="80GiB"), ["--weights: ", "has no weight files", "such as --weights 16GiB"]),
         (BudgetFlags(memory="80GiB", cache="2GiB"), ["--cache", "allowed: one of the two"]),
         (BudgetFlags(memory="80GiB", weights="16"), ["--weights: '16' is not a size"]),
