@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 
+from kveval.errors import ConfigError
 from kveval.measure.answer import Answer, Request
 from kveval.records import Outcome, Record, RecordError, SampleRow, pack_logprobs
 from kveval.tasks.outcome import classify
@@ -60,7 +63,7 @@ def record_of(sample: Sample, task: Task, variant: str, answer: Answer) -> Recor
         total_ms=answer.total_ms,
         token_ms=answer.token_ms,
         chunk_tokens=answer.chunk_tokens,
-        logprobs=_packed(answer) if error is None else None,
+        logprobs=None if outcome == "engine_error" else _packed(answer),
         attempts=answer.attempts,
         error=error,
     )
@@ -76,7 +79,11 @@ def _judge_answer(sample: Sample, task: Task, answer: Answer) -> tuple[Outcome, 
     if answer.prompt_token_ids is not None and not np.array_equal(answer.prompt_token_ids, sample.prompt.token_ids()):
         message = "the engine made other prompt tokens of the messages than the chat template does here"
         return "engine_error", {}, RecordError(kind="prompt_changed", message=message)
-    metrics = task.score(sample.doc, answer.text)
+    try:
+        metrics = task.score(sample.doc, answer.text)
+    except ConfigError as error:  # the scorer met an output its author did not think of; the output is kept
+        logging.getLogger(__name__).warning("%s cannot score an output: %s", task.name, error)
+        return "invalid_format", {"valid": 0.0}, RecordError(kind="scorer_failed", message=str(error))
     return classify(answer.text, answer.finish_reason, metrics, sample.doc), dict(metrics), None
 
 

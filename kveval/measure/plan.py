@@ -23,8 +23,8 @@ from kveval.measure.smoke import OUTPUT_TOKENS
 from kveval.tasks.chat import ChatTemplate
 from kveval.tasks.chat_haystack import chat_samples
 from kveval.tasks.given import check_fits, given_samples
-from kveval.tasks.haystack import build_samples
-from kveval.tasks.loader import hash_task_files, list_tasks, load_tasks
+from kveval.tasks.haystack import build_samples, own_code
+from kveval.tasks.loader import check_scorer, hash_task_files, list_tasks, load_tasks
 from kveval.tasks.prompt import PromptFormat
 from kveval.tasks.task import Cell, Sample, Task
 
@@ -116,12 +116,16 @@ def make_plan(config: SweepConfig, installation: Installation) -> Plan:
     samples = [
         sample for cell in cells for sample in samples_of_cell(tasks[cell.task], cell, prompt_format, chat, routes)
     ]
+    for task in asked.values():
+        own = [sample for sample in samples if sample.task == task.name]
+        check_scorer(task, own[0], own[-1])
     check_routes(given, routes)
     asked_as_given = [sample for one in given for sample in given_samples(one, prompt_format, chat)]
     limits = list(windows(config, variants, models))
     for whose, window in limits:
         check_fits(asked_as_given, window - _SLACK_TOKENS, whose, least_output_tokens=OUTPUT_TOKENS)
     samples += asked_as_given
+    _check_distinct(samples)
     longest = max(len(sample.prompt) + max(sample.max_output_tokens, OUTPUT_TOKENS) for sample in samples)
     longest = max(longest, config.load.longest_tokens if config.load else 0)
     least = min([_LEAST_MODEL_LEN, *(window for _, window in limits)])
@@ -148,7 +152,8 @@ def samples_of_cell(
     route = routes.get(task.name)
     if route is None or route.form == "text":
         return build_samples(task, cell, prompt_format)
-    return chat_samples(task, cell, chat)
+    with own_code(f"task {task.name!r} at context_length {cell.context_length}: its builder"):
+        return chat_samples(task, cell, chat)
 
 
 def plan_variants(config: SweepConfig, installation: Installation) -> list[ResolvedVariant]:
@@ -188,6 +193,18 @@ def cells_of(config: SweepConfig, wanted: TaskConfig, task: Task) -> Iterator[Ce
             seed=config.seed,
             haystack_style=wanted.haystack or config.haystack,
         )
+
+
+def _check_distinct(samples: list[Sample]) -> None:
+    """Records are joined by sample_id: of two equal questions, one answer would stand for both."""
+    seen: set[str] = set()
+    for sample in samples:
+        if sample.sample_id in seen:
+            raise ConfigError(
+                f"task {sample.task!r} at context_length {sample.context_length}: asks the same question twice, with "
+                f"the answers {sample.doc['answers']}; allowed: questions that differ within a haystack"
+            )
+        seen.add(sample.sample_id)
 
 
 def _check_twins(variants: list[ResolvedVariant], model: Model) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kveval.errors import ConfigError
-from kveval.tasks.haystack import Builder, build_samples, frame_texts
+from kveval.tasks.haystack import Builder, build_samples, frame_texts, plan_haystack
 from kveval.tasks.prompt import PromptFormat
 from kveval.tasks.task import Cell
 
@@ -45,7 +45,8 @@ class HaystackDataset:
         return {"test": datasets.Dataset.from_list(rows)}
 
     def _preview(self, metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
-        question = self.builder(metadata).haystack(range(1), 0.0, random.Random(0)).questions[0]  # noqa: S311
+        rng = random.Random(0)  # noqa: S311
+        question = plan_haystack("its builder", self.builder(metadata), range(1), 0.0, rng).questions[0]
         return [{**question.fields, "context": "", "answers": list(question.answers)}]
 
     def _rows(self, metadata: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import importlib.metadata
-import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +12,9 @@ from typing import Any
 
 from kveval.errors import ConfigError, DataError, KvevalError
 from kveval.tasks.given import GivenPrompt, GivenTask
+from kveval.tasks.haystack import one_line, own_code
 from kveval.tasks.hub import hub_bounded, needs_hub
-from kveval.tasks.loader import one_line, quiet
+from kveval.tasks.loader import quiet, read_yaml
 from kveval.tasks.prompt import PromptStyle
 from kveval.tasks.task import Task
 
@@ -53,6 +53,8 @@ def load_guard(name: str, samples: int | None = None, at_most: int | None = None
             found = _find(wanted)
         except KvevalError:
             raise
+        except StopIteration as error:
+            raise ConfigError(f"tasks: {name} has no documents; allowed: a task whose data has rows") from error
         except Exception as error:  # lm-eval, datasets and a task's own code raise whatever they like
             if needs_hub(error):
                 raise DataError(
@@ -81,6 +83,8 @@ def _find(wanted: str) -> Any:
         path = Path(wanted).expanduser()
         if not path.is_file():
             raise ConfigError(f"tasks: {PREFIX}{wanted}: no such file; allowed: a task's YAML file, or its name")
+        if "group" in (declared := read_yaml(path)) or isinstance(declared.get("task"), list):
+            raise ConfigError(f"tasks: {PREFIX}{wanted} is a group of tasks; allowed: one of the tasks in it")
         manager, spec = TaskManager(include_path=str(path.parent), include_defaults=False), str(path)
     else:
         manager, spec = TaskManager(), wanted
@@ -109,6 +113,9 @@ def _refusal(task: Any) -> str | None:
         return "runs what the model writes outside of any sandbox; allowed: tasks without unsafe_code, or code_execute"
     if (task.config.repeats or 1) > 1:
         return f"asks every question {task.config.repeats} times; allowed: repeats: 1"
+    unknown = [name for name, function in task._metric_fn_list.items() if function is None]
+    if unknown and task.config.process_results is None:
+        return f"has the metric {unknown[0]!r}, which lm-eval does not know; allowed: one it does, or process_results"
     return None
 
 
@@ -116,10 +123,11 @@ def _decision(task: Any, document: Mapping[str, Any], name: str) -> Metric:
     """The first metric of the first filter that is a number from 0 to 1 for one answer, more being better.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is none, or the task's own code fails.
     """
-    target = task.doc_to_target(document)
-    results = _results(task, document, target if isinstance(target, str) else "")
+    with own_code(f"tasks: the scorer of {name}"):
+        target = task.doc_to_target(document)
+        results = _results(task, document, target if isinstance(target, str) else "")
     first = next(iter(results))
     better = task.higher_is_better()
     for metric in dict.fromkeys([*task.aggregation(), *results[first]]):
@@ -140,7 +148,10 @@ def _results(task: Any, document: Mapping[str, Any], text: str) -> dict[str, Map
     results = {}
     for ensemble in task._filters:
         ensemble.apply([instance])
-        results[ensemble.name] = task.process_results(dict(document), [instance.filtered_resps[ensemble.name]])
+        metrics = task.process_results(dict(document), [instance.filtered_resps[ensemble.name]])
+        if not isinstance(metrics, Mapping):
+            raise TypeError(f"process_results returns {metrics!r}; allowed: a dict of metrics")
+        results[ensemble.name] = metrics
     return results
 
 
@@ -186,7 +197,7 @@ class _Guard:
 
     def prompts(self, style: PromptStyle) -> list[GivenPrompt]:
         """What ``lm_eval`` would send, with ``--apply_chat_template`` where the style is chat."""
-        with quiet():
+        with own_code(f"tasks: the prompt of {self._name}"), quiet():
             self._task.set_fewshot_seed(_FEWSHOT_SEED)
             return list(self._prompts(style))
 
@@ -210,13 +221,13 @@ class _Guard:
             )
 
     def score(self, doc: Mapping[str, Any], text: str) -> dict[str, float]:
-        """lm-eval's metrics of an output. One that its scorer fails on has ``valid`` 0."""
-        try:
-            with quiet():
-                results = _results(self._task, self._documents[doc["document"]], text)
-        except Exception:  # a task's own code met an output its author did not think of
-            logging.getLogger(__name__).warning("%s cannot score an output", self._name, exc_info=True)
-            return {"score": 0.0, "valid": 0.0}
+        """lm-eval's metrics of an output.
+
+        Raises:
+            ConfigError: its scorer fails on the output, or what decides is no number from 0 to 1.
+        """
+        with own_code(f"the scorer of {self._name}"), quiet():
+            results = _results(self._task, self._documents[doc["document"]], text)
         numbers = {
             f"{metric},{name}": number
             for name, metrics in results.items()
@@ -225,7 +236,7 @@ class _Guard:
         }
         decides = numbers.get(f"{self._metric.name},{self._metric.filter}")
         if decides is None or not 0 <= decides <= 1:
-            return {"score": 0.0, "valid": 0.0, **numbers}
+            raise ConfigError(f"the scorer of {self._name} returns {results}; allowed: a number from 0 to 1")
         return {"score": decides, **numbers}
 
 

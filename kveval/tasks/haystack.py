@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -13,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kveval.errors import PlanError
+from kveval.errors import ConfigError, KvevalError, PlanError
 from kveval.tasks.corpora import source
 from kveval.tasks.filler import Cut, Filler, Source
 from kveval.tasks.placement import Placed, end_of_filler, interleave, opener, positions
@@ -131,7 +132,8 @@ def iter_haystacks(task: Task, cell: Cell, prompt_format: PromptFormat) -> Itera
 
 def numbers_and_phases(task: Task, cell: Cell) -> Iterator[tuple[range, float]]:
     """Of every haystack of a cell: its samples' numbers, and its phase as `Builder.haystack` takes it."""
-    numbers = haystack_numbers(cell, task.builder)
+    with own_code(f"task {task.name!r}: most_questions of its builder"):
+        numbers = haystack_numbers(cell, task.builder)
     rng = seeded(task.name, cell.context_length, "phases", cell.seed)
     strata = list(range(len(numbers)))
     rng.shuffle(strata)
@@ -151,7 +153,8 @@ def _assemble(
     task: Task, cell: Cell, prompt_format: PromptFormat, index: int, numbers: range, phase: float
 ) -> list[Sample]:
     rng = seeded(task.name, cell.context_length, index, cell.seed)
-    plan: Haystack = task.builder.haystack(numbers, phase, rng)
+    where = f"task {task.name!r} at context_length {cell.context_length}, haystack {index}"
+    plan = plan_haystack(f"{where}: its builder", task.builder, numbers, phase, rng)
     frame = _frame(task, prompt_format, plan)
     room = [cell.context_length - len(frame.head) - len(foot) for foot in frame.feet]
     opens = opener([needle.depth_percent for needle in plan.needles], min(room))
@@ -159,11 +162,12 @@ def _assemble(
     planted_tokens = sum(len(ids) for ids in planted)
     _refuse_short(task, cell, index, min(room), planted_tokens, len(planted))
 
-    text = plan.source or plan.retell(source(cell.haystack_style))
     forbidden = {string.lower() for string in plan.forbidden}
-    filler = _filler(text, prompt_format.tokenizer).run(
-        rng, max(room) - planted_tokens + 1, forbidden, opens_context=opens is None
-    )
+    with own_code(f"{where}: its filler"):
+        text = plan.source or plan.retell(source(cell.haystack_style))
+        filler = _filler(text, prompt_format.tokenizer).run(
+            rng, max(room) - planted_tokens + 1, forbidden, opens_context=opens is None
+        )
     ends = [end_of_filler(filler.cuts, tokens - planted_tokens) for tokens in room]
     asked_in = {k: end for question, end in zip(plan.questions, ends, strict=True) for k in question.needles}
     places = positions(
@@ -215,6 +219,80 @@ def _assemble(
     return samples
 
 
+def one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+@contextmanager
+def own_code(what: str) -> Iterator[None]:
+    """Around code that a task brings with it, which may raise whatever it likes.
+
+    Raises:
+        ConfigError: it raised what is no KvevalError.
+    """
+    try:
+        yield
+    except KvevalError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{what} fails: {one_line(error)}") from error
+
+
+def plan_haystack(who: str, builder: Builder, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    """A builder's haystack, held to what `Haystack`, `Needle` and `Question` say.
+
+    Args:
+        who: the builder, as the message names it.
+
+    Raises:
+        ConfigError: the builder fails, or returns what would show late or only as scores of zero.
+    """
+    with own_code(who):
+        plan = builder.haystack(numbers, phase, rng)
+        fault = next(_faults(plan, numbers), None)
+    if fault:
+        raise ConfigError(f"{who} {fault}")
+    return plan
+
+
+def _faults(plan: Any, numbers: range) -> Iterator[str]:
+    if not isinstance(plan, Haystack):
+        yield f"returns {type(plan).__name__}; allowed: a Haystack"
+        return
+    if len(plan.questions) != len(numbers):
+        yield f"returns {len(plan.questions)} questions for {len(numbers)} samples; allowed: one for each of `numbers`"
+    # A lone str would be taken for its letters.
+    if isinstance(plan.forbidden, str) or not _are_texts(plan.forbidden):
+        yield f"returns forbidden={plan.forbidden!r}; allowed: a set of texts, none empty"
+    for k, needle in enumerate(plan.needles):
+        if not (_are_texts([needle.text]) and isinstance(needle.lead, str)):
+            yield f"plants needle {k} with the text {needle.text!r} after {needle.lead!r}; allowed: texts, none empty"
+        if not 0 <= needle.depth_percent <= 100:
+            yield f"plants needle {k} at depth_percent={needle.depth_percent}; allowed: from 0 to 100"
+    for k, question in enumerate(plan.questions):
+        for name, texts in (("answers", question.answers), ("distractors", question.distractors)):
+            if not (isinstance(texts, tuple | list) and _are_texts(texts)):
+                yield f"asks question {k} with {name}={texts!r}; allowed: a tuple of texts, none empty"
+        if not question.answers:
+            yield f"asks question {k} without answers; allowed: at least one, which the scorer looks for"
+        if not set(question.needles) <= set(range(len(plan.needles))):
+            yield f"asks question {k} about needles={question.needles!r}; allowed: from 0 to {len(plan.needles) - 1}"
+        if not _is_json(question.fields):
+            yield f"asks question {k} with fields={question.fields!r}; allowed: a dict of what JSON can hold"
+
+
+def _are_texts(values: Any) -> bool:
+    return all(isinstance(value, str) and value for value in values)
+
+
+def _is_json(fields: Any) -> bool:
+    try:
+        json.dumps(fields)
+    except (TypeError, ValueError):
+        return False
+    return isinstance(fields, dict)
+
+
 def _frame(task: Task, prompt_format: PromptFormat, plan: Haystack) -> _Frame:
     texts = [frame_texts(task, prompt_format, question.fields) for question in plan.questions]
     heads = {head for head, _ in texts}
@@ -235,13 +313,14 @@ def frame_texts(task: Task, prompt_format: PromptFormat, fields: Mapping[str, An
         PlanError: ``doc_to_text`` does not hold the context exactly once.
     """
     doc = {**fields, "context": _CONTEXT}
-    parts = task.render(doc).split(_CONTEXT)
+    with own_code(f"task {task.name!r}: doc_to_text or gen_prefix"):
+        text, prefix = task.render(doc), task.answer_prefix(doc)
+    parts = text.split(_CONTEXT)
     if len(parts) != 2:
         raise PlanError(f"doc_to_text of task {task.name!r} holds the context {len(parts) - 1} times; allowed: once")
     head, foot = parts
     if prompt_format.style == "chat":
         return head, foot.rstrip()
-    prefix = task.answer_prefix(doc)
     # lm-eval's own rule for joining a question and its gen_prefix
     joint = " " if foot and prefix and not (foot[-1].isspace() or prefix[0].isspace()) else ""
     return head, foot + joint + prefix

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from kveval.errors import ConfigError, KvevalError, nearest
 from kveval.resources import tasks_directory
 from kveval.tasks.dataset import PREVIEW, HaystackDataset
-from kveval.tasks.task import Task
+from kveval.tasks.haystack import one_line, own_code
+from kveval.tasks.task import Sample, Task
 
 PREFIX = "kveval_"
 """Task names begin with it in YAML, where they live beside lm-eval's own; kveval's users may leave it out."""
@@ -89,7 +91,7 @@ def task_from_yaml(path: Path, metadata: Mapping[str, Any] | None = None) -> Tas
 
 
 def _info(path: Path) -> TaskInfo:
-    declared = _read(path)
+    declared = read_yaml(path)
     metadata = declared.get("metadata") or {}
     if not isinstance(declared.get("task"), str):
         raise ConfigError(f"task file {path} has no 'task' name")
@@ -111,7 +113,12 @@ class _Reader(yaml.SafeLoader):
 _Reader.add_constructor("!function", lambda _, node: node.value)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A task file with what it includes, functions as their names.
+
+    Raises:
+        ConfigError: it cannot be read, or is no mapping.
+    """
     try:
         declared = yaml.load(path.read_text(encoding="utf-8"), Loader=_Reader)  # noqa: S506 (a SafeLoader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -121,7 +128,7 @@ def _read(path: Path) -> dict[str, Any]:
     included = declared.pop("include", [])
     merged: dict[str, Any] = {}
     for name in included if isinstance(included, list) else [included]:
-        merged.update(_read(path.parent / name))
+        merged.update(read_yaml(path.parent / name))
     return {**merged, **declared}
 
 
@@ -132,6 +139,8 @@ def _load(info: TaskInfo, metadata: dict[str, Any]) -> Task:
         try:
             manager = TaskManager(include_path=str(info.path.parent), include_defaults=False, metadata=metadata)
             task = next(iter(manager.load([str(info.path)])["tasks"].values()))
+            # lm-eval itself renders no more than doc_to_text before the first question.
+            task.doc_to_prefix(next(iter(task.eval_docs)))
         except ConfigError as error:
             raise ConfigError(f"task file {info.path}: {error}") from error
         except KvevalError:
@@ -146,6 +155,8 @@ def _task(info: TaskInfo, task: Any) -> Task:
     dataset = config.custom_dataset
     if not isinstance(dataset, HaystackDataset):
         raise ConfigError(f"task file {info.path}: custom_dataset is not a HaystackDataset; see tasks/README.md")
+    if config.process_results is None:
+        raise ConfigError(f"task file {info.path}: process_results is missing; allowed: !function of a scorer")
     generation = config.generation_kwargs or {}
     budget = generation.get("max_gen_toks")
     if not isinstance(budget, int) or budget <= 0:
@@ -167,17 +178,38 @@ def _task(info: TaskInfo, task: Any) -> Task:
 
 
 def _scorer(info: TaskInfo, task: Any) -> Callable[[Mapping[str, Any], str], dict[str, float]]:
+    where = f"task file {info.path}: process_results"
+
     def score(doc: Mapping[str, Any], text: str) -> dict[str, float]:
-        metrics = {name: float(value) for name, value in task.process_results(doc, [text]).items()}
-        if "score" not in metrics:
-            raise ConfigError(f"task file {info.path}: process_results returns no 'score' among {sorted(metrics)}")
-        return metrics
+        with own_code(where):
+            metrics = task.process_results(doc, [text])
+        if not isinstance(metrics, dict) or "score" not in metrics:
+            raise ConfigError(f"{where} returns {metrics!r}; allowed: a dict with 'score'")
+        for name, value in metrics.items():
+            if not isinstance(value, int | float | np.number | np.bool_) or not 0 <= value <= 1:
+                raise ConfigError(f"{where} returns {name}={value!r}; allowed: a number from 0 to 1")
+        return {str(name): float(value) for name, value in metrics.items()}
 
     return score
 
 
-def one_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+def check_scorer(task: Task, sample: Sample, other: Sample) -> None:
+    """Tries a scorer before an engine starts, where a fault costs nothing.
+
+    Raises:
+        ConfigError: it fails on one of a few texts as models write them, or returns no metrics in [0, 1].
+    """
+    texts = {
+        "the references": ", ".join(sample.doc["answers"]),
+        "an empty output": "",
+        "the output 'not stated'": "not stated",
+        "another sample's references": ", ".join(other.doc["answers"]),
+    }
+    for kind, text in texts.items():
+        try:
+            task.score(sample.doc, text)
+        except ConfigError as error:
+            raise ConfigError(f"{error} (tried on {kind})") from error
 
 
 @contextmanager

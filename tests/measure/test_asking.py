@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kveval.errors import ConfigError
 from kveval.measure.answer import Answer
 from kveval.measure.asking import record_of, request_of, sample_row
 from kveval.measure.plan import Plan
@@ -97,3 +98,18 @@ def test_a_sample_keeps_its_identity_in_its_record(plan: Plan) -> None:
     assert {key: getattr(kept, key) for key in same} == {key: getattr(sample, key) for key in same}
     other = dataclasses.replace(sample, max_output_tokens=1)
     assert sample_row(other) != sample_row(sample)
+
+
+def test_an_answer_its_scorer_fails_on_is_kept(plan: Plan) -> None:
+    def fails(*_: object) -> dict[str, float]:
+        raise ConfigError("task file mine.yaml: process_results fails: KeyError: 'x'")
+
+    sample = plan.samples[0]
+    task = dataclasses.replace(plan.tasks[sample.task], score=fails)
+    kept = record_of(sample, task, "fp8", answer(plan, text="it is so"))
+    assert (kept.outcome, kept.score, kept.metrics, kept.output) == ("invalid_format", 0.0, {"valid": 0.0}, "it is so")
+    assert kept.logprobs is not None
+    assert kept.error is not None
+    assert (kept.error.kind, kept.error.message) == (
+        "scorer_failed", "task file mine.yaml: process_results fails: KeyError: 'x'",
+    )  # fmt: skip

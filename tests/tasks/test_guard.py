@@ -118,16 +118,19 @@ def test_equal_documents_are_different_samples(tmp_path: Path) -> None:
     assert len({sample.sample_id for sample in samples}) == 2
 
 
-def test_a_scorer_that_fails_on_an_output_makes_it_invalid(tmp_path: Path, rows: Path) -> None:
+def test_a_scorer_that_fails_on_an_output_says_so(tmp_path: Path, rows: Path) -> None:
     (tmp_path / "brittle.py").write_text(
-        "def score(doc, results):\n    return {'acc': 1 / len(results[0]), 'words': len(results[0])}\n"
+        "def score(doc, results):\n    return {'acc': 2 / len(results[0]), 'words': len(results[0])}\n"
     )
     path = tmp_path / "brittle.yaml"
     declared = {**TASK, "dataset_kwargs": {"data_files": {"test": str(rows)}}, "metric_list": [{"metric": "acc"}]}
     path.write_text(yaml.safe_dump(declared) + "process_results: !function brittle.score\n")
     task = load_guard(f"lm_eval:{path}").task
-    assert task.score({"document": 0}, "") == {"score": 0.0, "valid": 0.0}
-    assert task.score({"document": 0}, "ab") == {"score": 0.5, "acc,none": 0.5, "words,none": 2.0}
+    assert task.score({"document": 0}, "four") == {"score": 0.5, "acc,none": 0.5, "words,none": 4.0}
+    with pytest.raises(ConfigError, match=r"the scorer of lm_eval:tiny_qa fails: ZeroDivisionError: division by zero"):
+        task.score({"document": 0}, "")
+    with pytest.raises(ConfigError, match=r"the scorer of lm_eval:tiny_qa returns .*'acc': 2.0.*; allowed: a number"):
+        task.score({"document": 0}, "a")
 
 
 @pytest.mark.parametrize(
@@ -144,6 +147,12 @@ def test_a_scorer_that_fails_on_an_output_makes_it_invalid(tmp_path: Path, rows:
         ({"repeats": 8}, "asks every question 8 times; allowed: repeats: 1"),
         ({"unsafe_code": True}, "runs what the model writes"),
         ({"metric_list": [{"metric": "bleu"}]}, "has the metrics bleu, none of which is a number from 0 to 1"),
+        (
+            {"metric_list": [{"metric": "my_own", "aggregation": "mean", "higher_is_better": True}]},
+            "has the metric 'my_own', which lm-eval does not know",
+        ),
+        ({"task": ["gsm8k", "mmlu"]}, "is a group of tasks; allowed: one of the tasks in it"),
+        ({"group": "mine"}, "is a group of tasks"),
         ({"test_split": "nothing"}, "cannot be loaded: "),
         ({"doc_to_text": "{{"}, "cannot be loaded: "),
     ],
@@ -162,6 +171,29 @@ def test_more_documents_than_there_are(tmp_path: Path, rows: Path) -> None:
         guard(tmp_path, rows, 4)
     assert len(load_guard(f"lm_eval:{tmp_path / 'tiny_qa.yaml'}", None, 100).prompts("chat")) == 3
     assert len(load_guard(f"lm_eval:{tmp_path / 'tiny_qa.yaml'}", None, 2).prompts("chat")) == 2
+
+
+def test_a_task_without_documents(tmp_path: Path) -> None:
+    (tmp_path / "none.jsonl").write_text("")
+    with pytest.raises(ConfigError, match=r"tiny_qa\.yaml has no documents; allowed: a task whose data has rows"):
+        guard(tmp_path, tmp_path / "none.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("1 / 0", "fails: ZeroDivisionError: division by zero"),
+        ("3", "fails: TypeError: process_results returns 3; allowed: a dict of metrics"),
+    ],
+)
+def test_a_scorer_that_fails_on_the_first_document_is_refused(tmp_path: Path, rows: Path, body: str, says: str) -> None:
+    (tmp_path / "failing.py").write_text(f"def score(doc, results):\n    return {body}\n")
+    path = tmp_path / "failing.yaml"
+    declared = {**TASK, "dataset_kwargs": {"data_files": {"test": str(rows)}}, "metric_list": [{"metric": "acc"}]}
+    path.write_text(yaml.safe_dump(declared) + "process_results: !function failing.score\n")
+    with pytest.raises(ConfigError) as refused:
+        load_guard(f"lm_eval:{path}")
+    assert f"failing.yaml {says}" in str(refused.value)
 
 
 def test_no_such_file(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from kveval.errors import PlanError
+from kveval.errors import ConfigError, PlanError
 from kveval.tasks.filler import Cut
 from kveval.tasks.haystack import (
     Haystack,
@@ -336,3 +336,67 @@ def test_depths_hold_with_a_real_tokenizer_and_real_prose(smollm2):
             task = make_task(AtDepths([depth]))
             sample = build_samples(task, make_cell(context_length, 1, 1, int(depth), "essays"), prompt_format)[0]
             assert abs(sample.depth_percent - depth) <= 1.0
+
+
+def plans(**changes):
+    """A builder whose haystacks are right but for `changes` to the first needle, the first question or themselves."""
+
+    class Plans:
+        def haystack(self, numbers, phase, rng):
+            needles = [Needle(f"The code of box {n} is {7000000 + n}.", 50) for n in numbers]
+            questions = [Question({"question": f"Box {n}?"}, (str(7000000 + n),), (n,)) for n in numbers]
+            for part, of in ((needles, Needle), (questions, Question)):
+                names = changes.keys() & {field.name for field in dataclasses.fields(of)}
+                part[0] = dataclasses.replace(part[0], **{name: changes[name] for name in names})
+            if "asks_about" in changes:
+                questions[0] = dataclasses.replace(questions[0], needles=changes["asks_about"])
+            return Haystack(needles, changes.get("questions", questions), changes.get("forbidden", frozenset()))
+
+    return Plans()
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"questions": []}, "returns 0 questions for 3 samples; allowed: one for each of `numbers`"),
+        ({"questions": [Question({}, ("a",))] * 16}, "returns 16 questions for 3 samples"),
+        ({"answers": "7000000"}, "asks question 0 with answers='7000000'; allowed: a tuple of texts, none empty"),
+        ({"answers": (7000000,)}, "asks question 0 with answers=(7000000,)"),
+        ({"answers": 7000000}, "asks question 0 with answers=7000000"),
+        ({"answers": ()}, "asks question 0 without answers"),
+        ({"answers": ("",)}, "asks question 0 with answers=('',)"),
+        ({"distractors": "700"}, "asks question 0 with distractors='700'"),
+        ({"asks_about": (3,)}, "asks question 0 about needles=(3,); allowed: from 0 to 2"),
+        ({"asks_about": (-1,)}, "asks question 0 about needles=(-1,)"),
+        ({"fields": {"question": {1, 2}}}, "asks question 0 with fields={'question': {1, 2}}"),
+        ({"fields": {}}, "doc_to_text or gen_prefix fails: KeyError: 'question'"),
+        ({"depth_percent": float("nan")}, "plants needle 0 at depth_percent=nan; allowed: from 0 to 100"),
+        ({"depth_percent": 300}, "plants needle 0 at depth_percent=300"),
+        ({"depth_percent": -5}, "plants needle 0 at depth_percent=-5"),
+        ({"depth_percent": "50"}, "its builder fails: TypeError"),
+        ({"text": 7}, "plants needle 0 with the text 7"),
+        ({"forbidden": "7000000"}, "returns forbidden='7000000'; allowed: a set of texts, none empty"),
+        ({"forbidden": frozenset((7000000,))}, "returns forbidden=frozenset({7000000})"),
+    ],
+)
+def test_a_builder_that_breaks_its_contract_is_named_in_one_line(changes, says):
+    with pytest.raises(ConfigError) as refused:
+        build_samples(make_task(plans(**changes)), make_cell(1024, 3, 3), STAND_IN)
+    assert says in str(refused.value)
+    assert str(refused.value).startswith("task 'a_task'")
+    assert "\n" not in str(refused.value)
+
+
+def test_a_builder_that_keeps_its_contract_is_asked():
+    assert len(build_samples(make_task(plans()), make_cell(1024, 3, 3), STAND_IN)) == 3
+
+
+class Raises:
+    def haystack(self, numbers, phase, rng):
+        return rng.sample(range(len(numbers) - 1), len(numbers))
+
+
+def test_what_a_builder_raises_is_told_with_its_haystack():
+    says = r"'a_task' at context_length 1024, haystack 0: its builder fails: ValueError: Sample larger than population"
+    with pytest.raises(ConfigError, match=says):
+        build_samples(make_task(Raises()), make_cell(1024, 3, 3), STAND_IN)

@@ -8,7 +8,10 @@ import pytest
 
 from kveval.errors import ConfigError, InfrastructureError
 from kveval.resources import tasks_directory
-from kveval.tasks.loader import list_tasks, load_tasks, task_from_yaml
+from kveval.tasks.haystack import build_samples
+from kveval.tasks.loader import check_scorer, list_tasks, load_tasks, task_from_yaml
+from kveval.tasks.prompt import PromptFormat
+from kveval.tasks.task import Cell
 
 OWN_TASK = """
 include: {shipped}/needle/_needle_yaml
@@ -90,6 +93,8 @@ def test_two_tasks_of_one_name_are_refused(tmp_path):
         (OWN_TASK + "\ndoc_to_text: '{{{{context'\n", "cannot be loaded: TemplateSyntaxError"),
         (OWN_TASK + "\ndoc_to_text: '{{{{no_such_field}}}}'\n", "cannot be loaded: UndefinedError"),
         (OWN_TASK + "\ngeneration_kwargs: {{until: []}}\n", "max_gen_toks=None"),
+        (OWN_TASK + "\ngen_prefix: '{{{{no_such_field}}}}'\n", "cannot be loaded: UndefinedError"),
+        (OWN_TASK + "\nprocess_results: null\n", "process_results is missing"),
         (OWN_TASK.replace("keys: {keys}", "keys: many"), "keys='many'; allowed: whole numbers from 1"),
     ],
 )
@@ -114,3 +119,48 @@ def test_one_file_can_be_loaded(tmp_path):
 
 def test_configuration_errors_are_not_infrastructure():
     assert not issubclass(ConfigError, InfrastructureError)
+
+
+SCORER = "def score(doc, results):\n    text = results[0]\n    return {body}\n"
+
+
+def own_scorer(tmp_path: Path, body: str) -> Path:
+    folder = own_folder(tmp_path, OWN_TASK + "process_results: !function own_scorer.score\n")
+    (folder / "mine" / "own_scorer.py").write_text(SCORER.format(body=body))
+    return folder
+
+
+def try_own_scorer(folder: Path) -> None:
+    task = load_tasks(["mine"], folder)["mine"]
+    samples = build_samples(task, Cell(task.name, 1024, 2, 2, 0, "generated"), PromptFormat.stand_in())
+    check_scorer(task, samples[0], samples[1])
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("{'score': 1 / len(text)}", "fails: ZeroDivisionError: division by zero (tried on an empty output)"),
+        ("{'score': float('nan')}", "returns score=nan; allowed: a number from 0 to 1 (tried on the references)"),
+        (
+            "{'score': 1.5 * ('not stated' in text)}",
+            "returns score=1.5; allowed: a number from 0 to 1 (tried on the ou",
+        ),
+        ("{'score': -1 * (text.isdigit() and text not in doc['answers'])}", "(tried on another sample's references)"),
+        ("{'score': None}", "returns score=None"),
+        ("{'score': '1'}", "returns score='1'"),
+        ("{'score': [1.0]}", "returns score=[1.0]"),
+        ("{'score': 1.0, 'length': len(text)}", "returns length="),
+        ("{'accuracy': 1.0}", "returns {'accuracy': 1.0}; allowed: a dict with 'score'"),
+        ("1.0", "returns 1.0; allowed: a dict with 'score'"),
+    ],
+)
+def test_a_scorer_is_tried_on_a_few_texts(tmp_path, body, says):
+    with pytest.raises(ConfigError) as refused:
+        try_own_scorer(own_scorer(tmp_path, body))
+    assert says in str(refused.value)
+    assert "mine.yaml: process_results" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_scorer_may_return_any_kind_of_number(tmp_path):
+    try_own_scorer(own_scorer(tmp_path, "{'score': text in doc['answers'], 'half': __import__('numpy').float32(0.5)}"))
