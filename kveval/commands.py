@@ -31,6 +31,7 @@ from kveval.measure.progress import BarReporter, LineReporter, Reporter
 from kveval.measure.sweep import sweep
 from kveval.records import Manifest
 from kveval.runs import RunDirectory
+from kveval.task_config import absolute
 
 if TYPE_CHECKING:
     from kveval.memory.budget import BudgetFlags
@@ -268,7 +269,7 @@ def list_tasks(include_path: Path | None) -> list[dict[str, Any]]:
     """Every task kveval ships and those of the folder: name, family, version, description, path of its file."""
     from kveval.tasks.loader import list_tasks as tasks
 
-    return [{**asdict(task), "path": str(task.path)} for task in tasks(include_path)]
+    return [{**asdict(task), "path": str(task.path)} for task in tasks(include_path and absolute(include_path))]
 
 
 def tasks_table(rows: list[dict[str, Any]]) -> RenderableType:
@@ -293,7 +294,7 @@ def show_task(
     styles = ("essays", "wikipedia", "generated")
     if haystack not in styles:
         raise UsageError(f"--haystack: {haystack!r} is not a haystack style; {nearest(haystack, styles)}")
-    task = load_tasks([name], include_path)[name]
+    task = load_tasks([name], include_path and absolute(include_path))[name]
     prompt_format = PromptFormat.load(read_model(model, "--model").path) if model else PromptFormat.stand_in()
     cell = Cell(task.name, context_length, 10, 10, seed, haystack)  # type: ignore[arg-type]
     sample = build_samples(task, cell, prompt_format)[0]

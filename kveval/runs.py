@@ -130,7 +130,10 @@ class RunDirectory:
         try:
             data = json.loads(self.manifest_path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise RunDirectoryError(f"{self.path}: not a run directory (it has no manifest.json)") from None
+            what = "not a run directory (it has no manifest.json)"
+            if (self.path / "load.json").is_file():
+                what = "holds a load measurement alone (load.json); a report needs answers: `kveval sweep` into it"
+            raise RunDirectoryError(f"{self.path}: {what}") from None
         except (OSError, ValueError, RecursionError) as error:
             raise RunDirectoryError(f"{self.manifest_path}: not readable as JSON: {error}") from error
         version = data.get("schema_version") if isinstance(data, Mapping) else None

@@ -130,6 +130,9 @@ def test_broken_manifests_are_named(tmp_path: Path, text: str, message: str) -> 
 def test_a_folder_without_manifest_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError, match=r"not a run directory \(it has no manifest\.json\)"):
         RunDirectory(tmp_path / "nowhere").read_manifest()
+    (tmp_path / "load.json").write_text("{}")
+    with pytest.raises(RunDirectoryError, match=r"holds a load measurement alone \(load\.json\)"):
+        RunDirectory(tmp_path).read_manifest()
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:

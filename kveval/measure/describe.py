@@ -101,5 +101,6 @@ def _estimate(plan: Plan, tokens: float) -> dict[str, Any]:
         "seconds": round(launches + asking),
         "launch_seconds": round(launches),
         "asking_seconds": round(asking),
-        "assumes": f"{flops:.0e} operations per second; measured speed replaces this once the run is going",
+        "assumes": f"{flops:.0e} operations per second; measured speed replaces this once the run is going"
+        + ("; what `load` takes comes on top" if plan.config.load else ""),
     }
