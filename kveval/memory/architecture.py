@@ -96,19 +96,32 @@ def _layers(keys: Keys, kind: Kind, ranks: int) -> list[Layer]:
 def _attention(keys: Keys, span: Span, ranks: int) -> list[Layer]:
     if keys.get("kv_lora_rank") is not None:
         return _latent(keys, span)
-    heads, head_dim = _kv_heads(keys), _head_dim(keys)
-    if span == "full" and keys.optional("global_head_dim"):
-        head_dim = keys.required("global_head_dim")
-        heads = keys.optional("num_global_key_value_heads") or heads
-    head_dim_v = keys.optional("v_head_dim") or head_dim
-    if span == "sliding" and keys.optional("swa_num_key_value_heads"):
-        # MiMo-V2's windowed layers have heads of their own (vllm/model_executor/models/mimo_v2.py).
-        heads, head_dim = keys.required("swa_num_key_value_heads"), keys.required("swa_head_dim")
-        head_dim_v = keys.optional("swa_v_head_dim") or head_dim
+    heads, head_dim, head_dim_v = _heads_of(keys, span)
     span_tokens = None
     if span != "full":
         span_tokens = keys.required("sliding_window" if span == "sliding" else "attention_chunk_size")
     return [AttentionLayer(span, _per_rank(keys, heads, ranks), head_dim, head_dim_v, span_tokens)]
+
+
+def _heads_of(keys: Keys, span: Span) -> tuple[int, int, int]:
+    """KV heads, size of K and size of V, where the layers of one span may have their own.
+
+    Gemma 4, Step 3.5 and MiMo-V2 (gemma4.py, step3p5.py and mimo_v2.py in vllm/model_executor/models).
+    """
+    heads, head_dim = _kv_heads(keys), _head_dim(keys)
+    other = keys.inner("attention_other_setting")
+    if span == "full" and keys.optional("global_head_dim"):
+        head_dim = keys.required("global_head_dim")
+        return keys.optional("num_global_key_value_heads") or heads, head_dim, head_dim
+    if span == "sliding" and keys.optional("swa_num_key_value_heads"):
+        head_dim = keys.required("swa_head_dim")
+        return keys.required("swa_num_key_value_heads"), head_dim, keys.optional("swa_v_head_dim") or head_dim
+    if other and other.get("attention_type") == f"{span}_attention":
+        head_dim = other.required("head_dim")
+        return other.required("num_attention_groups"), head_dim, head_dim
+    if keys.get("per_layer_config") and not keys.get("global_head_dim"):
+        raise keys.error("per_layer_config", "layers that differ one by one cannot be sized")
+    return heads, head_dim, keys.optional("v_head_dim") or head_dim
 
 
 def _latent(keys: Keys, span: Span) -> list[Layer]:

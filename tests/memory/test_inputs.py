@@ -97,6 +97,19 @@ def test_a_linear_layer_of_minimax_keeps_a_square_per_head() -> None:
     assert row["state_bytes_per_sequence"] == 3 * 8 * 64 * 64 * 2
 
 
+def test_step_3_5s_windowed_layers_have_heads_of_their_own() -> None:
+    config = {
+        **DENSE, "model_type": "step3p5", "num_key_value_heads": None, "num_attention_groups": 4, "sliding_window": 64,
+        "layer_types": ["full_attention", "sliding_attention"] * 2,
+        "attention_other_setting": {
+            "attention_type": "sliding_attention", "num_attention_heads": 16, "num_attention_groups": 8, "head_dim": 32,
+        },
+    }  # fmt: skip
+    row = estimate(config, "config.json", window=None, formats=["bf16"], lengths=[4096])["formats"][0]
+    assert row["bytes_per_token"] == 2 * 4 * 2 * 64 * 2
+    assert row["bytes_per_token_in_span"] == 2 * 8 * 2 * 32 * 2
+
+
 def test_layers_with_other_heads_share_pages_by_their_tokens() -> None:
     config = {
         "model_type": "gemma4_text", "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 8,
@@ -137,6 +150,7 @@ def test_layers_with_other_heads_share_pages_by_their_tokens() -> None:
         ({"layer_group_size": 8}, ["layer_group_size: not read"]),
         ({"attn_layer_period": 6}, ["attn_layer_period: not read for model_type 'llama'"]),
         ({"model_type": "mamba", "num_key_value_heads": "left out"}, ["model_type: 'mamba' has no attention"]),
+        ({"per_layer_config": {"1": {"num_key_value_heads": 4}}}, ["per_layer_config", "cannot be sized"]),
         ({"is_encoder_decoder": True}, ["is_encoder_decoder", "cannot size"]),
     ],
 )
