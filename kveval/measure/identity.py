@@ -84,10 +84,16 @@ def check_same_run(old: Manifest, new: Manifest) -> None:
     for name in sorted(old.inputs.keys() | new.inputs.keys()):
         if old.inputs.get(name) != new.inputs.get(name):
             raise ResumeError(
-                f"--resume: {name} is not the one this run was made with; allowed: the same, or a new --out"
+                f"--resume: {_not_the_one(name)} this run was made with; allowed: the same, or a new --out"
             )
     if old.samples_sha256 != new.samples_sha256:
         raise ResumeError("--resume: this kveval builds other samples than the run has; allowed: a new --out")
+
+
+def _not_the_one(name: str) -> str:
+    if name.startswith("task/") and name.endswith("/files"):
+        return f"the files beside the YAML of {name.removesuffix('/files')} are not the ones"
+    return f"{name} is not the one"
 
 
 def _differences(old: Any, new: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:

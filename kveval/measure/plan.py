@@ -24,7 +24,7 @@ from kveval.tasks.chat import ChatTemplate
 from kveval.tasks.chat_haystack import chat_samples
 from kveval.tasks.given import check_fits, given_samples
 from kveval.tasks.haystack import build_samples, own_code
-from kveval.tasks.loader import check_scorer, hash_task_files, list_tasks, load_tasks
+from kveval.tasks.loader import check_scorer, hash_task_files, list_tasks, load_tasks, own_tasks
 from kveval.tasks.prompt import PromptFormat
 from kveval.tasks.task import Cell, Sample, Task
 
@@ -351,5 +351,7 @@ def hash_inputs(plan: Plan) -> dict[str, str]:
     for name, task in sorted(plan.tasks.items()):
         inputs[f"task/{name}"] = hashlib.sha256(repr((task.version, task.metadata)).encode()).hexdigest()
     if plan.config.include_path is not None:
-        inputs["include_path"] = hash_task_files(plan.config.include_path)
+        for own in own_tasks(plan.config.include_path):
+            if own.name in plan.tasks:
+                inputs[f"task/{own.name}/files"] = hash_task_files(own.path)
     return inputs

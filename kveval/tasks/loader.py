@@ -23,6 +23,8 @@ from kveval.tasks.task import Sample, Task
 PREFIX = "kveval_"
 """Task names begin with it in YAML, where they live beside lm-eval's own; kveval's users may leave it out."""
 
+_MOST_HASHED_BYTES = 10_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class TaskInfo:
@@ -44,27 +46,39 @@ def list_tasks(include_path: Path | None = None) -> list[TaskInfo]:
     """Shipped tasks and those of a user's folder, by family and name. Reads YAML only; does not import lm-eval.
 
     Raises:
-        ConfigError: a file that is not a task, two tasks of one name, or no such folder.
+        ConfigError: a file that cannot be read, two tasks of one name, or no such folder.
     """
     found: dict[str, TaskInfo] = {}
-    for folder in (tasks_directory(), *([include_path] if include_path else [])):
-        if not folder.is_dir():
-            raise ConfigError(f"task folder {folder} does not exist")
-        for path in sorted(folder.glob("**/*.yaml")):
-            info = _info(path)
-            if info.name in found:
-                raise ConfigError(f"task {info.name!r} is declared by {found[info.name].path} and by {path}")
-            found[info.name] = info
+    for info in (*_tasks_in(tasks_directory()), *(own_tasks(include_path) if include_path else ())):
+        if info.name in found:
+            raise ConfigError(f"task {info.name!r} is declared by {found[info.name].path} and by {info.path}")
+        found[info.name] = info
     return sorted(found.values(), key=lambda info: (info.family, info.name))
 
 
-def hash_task_files(include_path: Path) -> str:
-    """sha256 over the YAML and Python files of a user's folder: `version` alone does not tell that they changed."""
-    files = sorted(path for path in include_path.rglob("*") if path.name.endswith(("yaml", ".py")) and path.is_file())
+def own_tasks(include_path: Path) -> list[TaskInfo]:
+    """The tasks of a user's folder, which may hold other YAML files too: a sweep's configuration, a scorer's data.
+
+    Raises:
+        ConfigError: a file that cannot be read, or no such folder.
+    """
+    if not include_path.is_dir():
+        raise ConfigError(f"task folder {include_path} does not exist")
+    return list(_tasks_in(include_path))
+
+
+def hash_task_files(task_file: Path) -> str:
+    """sha256 over the files in a task's folder: `version` alone does not tell that its builder or scorer changed.
+
+    Folders within and hidden files do not count; of a file above 10 MB, the size does.
+    """
     digest = hashlib.sha256()
-    for path in files:
-        digest.update(f"{path.relative_to(include_path)}\n".encode())
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    for path in sorted(task_file.parent.iterdir()):
+        if path.is_file() and not path.name.startswith("."):
+            size = path.stat().st_size
+            content = path.read_bytes() if size <= _MOST_HASHED_BYTES else str(size).encode()
+            digest.update(f"{path.name}\n".encode())
+            digest.update(hashlib.sha256(content).digest())
     return digest.hexdigest()
 
 
@@ -88,6 +102,13 @@ def task_from_yaml(path: Path, metadata: Mapping[str, Any] | None = None) -> Tas
         metadata: overrides of the file's own metadata.
     """
     return _load(_info(path), {**(metadata or {}), PREVIEW: True})
+
+
+def _tasks_in(folder: Path) -> Iterator[TaskInfo]:
+    for path in sorted(folder.glob("**/*.yaml")):
+        declared = _parse(path)
+        if isinstance(declared, dict) and isinstance(read_yaml(path).get("task"), str):
+            yield _info(path)
 
 
 def _info(path: Path) -> TaskInfo:
@@ -119,10 +140,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     Raises:
         ConfigError: it cannot be read, or is no mapping.
     """
-    try:
-        declared = yaml.load(path.read_text(encoding="utf-8"), Loader=_Reader)  # noqa: S506 (a SafeLoader)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"task file {path} cannot be read: {one_line(error)}") from error
+    declared = _parse(path)
     if not isinstance(declared, dict):
         raise ConfigError(f"task file {path} is not a mapping of keys to values")
     included = declared.pop("include", [])
@@ -130,6 +148,13 @@ def read_yaml(path: Path) -> dict[str, Any]:
     for name in included if isinstance(included, list) else [included]:
         merged.update(read_yaml(path.parent / name))
     return {**merged, **declared}
+
+
+def _parse(path: Path) -> Any:
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_Reader)  # noqa: S506 (a SafeLoader)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"task file {path} cannot be read: {one_line(error)}") from error
 
 
 def _load(info: TaskInfo, metadata: dict[str, Any]) -> Task:

@@ -81,6 +81,12 @@ def test_other_inputs_are_named(manifest: Manifest) -> None:
             check_same_run(manifest.model_copy(update={"inputs": inputs}), manifest)
 
 
+def test_other_files_of_ones_own_task_are_named(manifest: Manifest) -> None:
+    changed_files = manifest.model_copy(update={"inputs": manifest.inputs | {"task/mine/files": "0"}})
+    with pytest.raises(ResumeError, match="the files beside the YAML of task/mine are not the ones this run was made"):
+        check_same_run(changed_files, manifest)
+
+
 def test_other_samples_are_named(manifest: Manifest) -> None:
     with pytest.raises(ResumeError, match="builds other samples"):
         check_same_run(manifest.model_copy(update={"samples_sha256": "0"}), manifest)

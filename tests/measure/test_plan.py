@@ -203,14 +203,31 @@ def test_tasks_of_a_folder_of_ones_own(plan_of: Planner, own_tasks: Path) -> Non
         plan_of(judge={"margins": {"own": 0.05}})
 
 
-@pytest.mark.parametrize("name", ["own/mine.yaml", "own/scorer.py"])
-def test_a_changed_file_of_ones_own_is_another_run(plan_of: Planner, own_tasks: Path, name: str) -> None:
-    plan = plan_of(include_path=str(own_tasks), tasks=["mine"])
+@pytest.mark.parametrize(
+    ("name", "is_another"),
+    [
+        ("own/mine.yaml", True),
+        ("own/scorer.py", True),
+        ("own/weights.json", True),
+        ("own/large.bin", True),
+        ("own/.mine.yaml.swp", False),
+        ("own/__pycache__/scorer.pyc", False),
+        ("other/yours.py", False),
+        ("nightly.yaml", False),
+    ],
+)
+def test_a_changed_file_of_ones_own_is_another_run(
+    plan_of: Planner, own_tasks: Path, name: str, is_another: bool
+) -> None:
+    plan = plan_of(include_path=str(own_tasks), tasks=["mine", "niah_single"])
+    (own_tasks / "own" / "large.bin").write_bytes(bytes(10_000_001))
     before = hash_inputs(plan)
     assert hash_inputs(plan) == before
+    (own_tasks / name).parent.mkdir(exist_ok=True)
     with (own_tasks / name).open("a") as file:
         file.write("# changed\n")
-    assert {key for key, digest in hash_inputs(plan).items() if digest != before[key]} == {"include_path"}
+    now = hash_inputs(plan)
+    assert {key for key in now if now[key] != before[key]} == ({"task/mine/files"} if is_another else set())
 
 
 OWN_BUILDER = """

@@ -85,8 +85,6 @@ def test_two_tasks_of_one_name_are_refused(tmp_path):
     ("text", "says"),
     [
         ("task: [", "cannot be read"),
-        ("- a\n- b\n", "is not a mapping"),
-        ("doc_to_text: hello\n", "has no 'task' name"),
         ("task: kveval_mine\n", "has no metadata.version"),
         ("include: missing_yaml\ntask: kveval_mine\n", "missing_yaml cannot be read"),
         (OWN_TASK.replace("niah_multikey", "no_such_task"), "cannot be loaded: AttributeError"),
@@ -105,6 +103,15 @@ def test_a_broken_task_file_is_named_in_one_line(tmp_path, text, says):
     assert says in str(refused.value)
     assert "mine.yaml" in str(refused.value) or "missing_yaml" in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["model: m\ntasks: [mine]\n", "group: all\ntask: [mine]\n", "- a\n", ""])
+def test_yaml_files_that_declare_no_task_are_left_out(tmp_path, text):
+    folder = own_folder(tmp_path)
+    (folder / "nightly.yaml").write_text(text)
+    assert len(list_tasks(folder)) == len(list_tasks()) + 1
+    with pytest.raises(ConfigError, match=r"nightly\.yaml (has no 'task' name|is not a mapping)"):
+        task_from_yaml(folder / "nightly.yaml")
 
 
 def test_a_folder_that_does_not_exist_is_refused(tmp_path):
