@@ -1,4 +1,4 @@
-"""Function calls that stand in an output, as JSON or as Python."""
+"""Function calls that stand in an output: as JSON, as Python, or as models write them that were trained to call."""
 
 from __future__ import annotations
 
@@ -9,14 +9,44 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kveval.tasks.json_answers import json_values
+from kveval.tasks.scorers import words_of
 
 _NAMES = ("name", "function")
 _ARGUMENTS = ("arguments", "parameters")
 _KEYS = {*_NAMES, *_ARGUMENTS}
-# What looks like a call, whether it can be read or not.
-_JSON_ATTEMPT = re.compile(r"""["'](?:name|function|arguments|parameters|tool_calls)["']\s*:|<tool_call>""")
-_PYTHON_ATTEMPT = re.compile(r"[A-Za-z_][\w.-]*\(\s*(?:[A-Za-z_]\w*\s*=|\))")
-_FENCE = re.compile(r"^\s*```[\w-]*[ \t]*\n?(.*?)\n?\s*```\s*$", re.DOTALL)
+_FENCE = re.compile(r"```(?:[\w-]*[ \t]*\n)?(.*?)(?:```)?\Z", re.DOTALL)
+# A name before its arguments as JSON: Llama's <function=f>{...}, Mistral's [TOOL_CALLS]f[ARGS]{...} and ReAct's Action.
+_MARKED = re.compile(
+    r"""
+      <function=([\w.-]+)>\s*
+    | \[TOOL_CALLS\]\s*([\w.-]+)(?:\[CALL_ID\]\w+)?(?:\[ARGS\])?\s*
+    | ^[ \t]*Action:[ \t]*`?([\w.-]+)`?[ \t]*\n[ \t]*Action\ Input:\s*
+    """,
+    re.VERBOSE | re.MULTILINE,
+)
+# What is left of Mistral's form where the engine takes special tokens out of its text.
+_UNMARKED = re.compile(r"(?:\A|(?<=\}))\s*([A-Za-z_][\w.-]*)(?=\{)")
+# What looks like a call, whether it can be read or not: the keys of one, and the marks of models' own formats.
+_JSON_ATTEMPT = re.compile(r"""["'](?:name|function|arguments|parameters|tool_calls)["']\s*:""")
+_MARK = re.compile(
+    r"<[|｜]?(?:tool[_▁]call|function\b|function_call|invoke\b|python_tag)|\[TOOL_CALLS\]|\bto=functions\."
+    r"|^[ \t]*Action Input:",
+    re.MULTILINE,
+)
+# What says that nothing is called, in the words of a call.
+_NO_CALLS = re.compile(
+    r"""<tool_call>\s*(?:\[\s*\]|null|None)?\s*</tool_call>|\[TOOL_CALLS\]\s*\[\s*\]|"tool_calls"\s*:\s*(?:\[\s*\]|null)"""
+)
+# Amid prose, f(3), P(X=3) and area(base, height) are mathematics or mentions, as is any() with nothing in it.
+_PYTHON_ATTEMPT = re.compile(
+    r"""
+      (?<![\w.-])[A-Za-z_][\w.-]{2,}+\(\s*[A-Za-z_]\w*\s*=
+    | \b(?=[A-Za-z]\w*?(?:_|[a-z][A-Z]))\w++(?:\(\s*(?:["'\d\[{+-]|(?:True|False|None)\b)|:?\s*\{\s*["'])
+    """,
+    re.VERBOSE,
+)
+# A program that prints is an answer of its own.
+_OPENS_PYTHON = re.compile(r"[\[(\s]*(?!print\()[A-Za-z_][\w.]*\(")
 _LONGEST_PYTHON_CHARACTERS = 20_000
 
 
@@ -29,24 +59,61 @@ def calls_text(calls: Sequence[Mapping[str, Any]]) -> str:
     return json.dumps([{"name": call["name"], "arguments": call["arguments"]} for call in calls], ensure_ascii=False)
 
 
+def is_silent(text: str) -> bool:
+    """Whether an output says nothing at all. An empty list of calls says that none is right."""
+    return not words_of(text) and "[]" not in "".join(text.split())
+
+
 def calls_in(text: str) -> list[dict[str, Any]]:
     """The calls of an output, ``{"name": ..., "arguments": {...}}`` each, in their order; none when it makes none.
 
-    Read are JSON objects with a name and arguments, alone, in arrays, in fences or in prose, and an output that is
-    nothing but Python calls with keyword arguments, ``[f(a=1), g(b="x")]``.
+    Read are JSON objects with a name and arguments, alone, in arrays, in fences or in prose; names with their arguments
+    as Llama, Mistral and ReAct mark them; and an output that is nothing but Python calls with keyword arguments,
+    ``[f(a=1), g(b="x")]``. Without its keyword nobody knows which argument is which, so ``f(1)`` is an attempt.
 
     Raises:
         UnreadableCallsError: there is something like a call, but no call.
     """
-    fenced = _FENCE.match(text)
-    alone = (fenced[1] if fenced else text).strip()
-    python = _python_calls(alone)
-    if python is not None:
-        return python
-    calls = [_call(value) for value in _objects(json_values(text)) if not value.keys().isdisjoint(_KEYS)]
-    if not calls and (_JSON_ATTEMPT.search(text) or _PYTHON_ATTEMPT.search(text) or _is_other_json(alone)):
+    fenced = _FENCE.match(text.strip())
+    alone = (fenced[1] if fenced else text).strip().strip("`").strip().removeprefix("<|python_tag|>").strip()
+    calls = _python_calls(alone) or _marked_calls(alone) or _json_calls(text)
+    if not calls and _tries_to_call(text, alone):
         raise UnreadableCallsError
     return calls
+
+
+def _json_calls(text: str) -> list[dict[str, Any]]:
+    return [_call(value) for value in _objects(json_values(text)) if not value.keys().isdisjoint(_KEYS)]
+
+
+def _marked_calls(text: str) -> list[dict[str, Any]]:
+    if _is_json(text):
+        return []  # marks in it are text of arguments
+    calls = []
+    for match in _MARKED.finditer(text):
+        arguments = _object_at(text, match.end())
+        if arguments is None:
+            raise UnreadableCallsError
+        calls.append({"name": match[match.lastindex or 0], "arguments": arguments})
+    if calls or not _UNMARKED.match(text):
+        return calls
+    found = ((match[1], _object_at(text, match.end())) for match in _UNMARKED.finditer(text))
+    return [{"name": name, "arguments": arguments} for name, arguments in found if arguments is not None]
+
+
+def _object_at(text: str, start: int) -> dict[str, Any] | None:
+    try:
+        value, _ = json.JSONDecoder().raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _tries_to_call(text: str, alone: str) -> bool:
+    if _PYTHON_ATTEMPT.search(text) or any(_python_nodes(part) for part in (alone, *alone.splitlines())):
+        return True
+    rest = _NO_CALLS.sub("", text)
+    return bool(_JSON_ATTEMPT.search(rest) or _MARK.search(rest)) or (rest == text and _is_json(alone))
 
 
 def _objects(values: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
@@ -76,7 +143,7 @@ def _call(value: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": name, "arguments": dict(arguments)}
 
 
-def _is_other_json(text: str) -> bool:
+def _is_json(text: str) -> bool:
     """Whether a text is nothing but JSON that says something: ``[]`` makes no call, ``{"area": 5}`` tries to."""
     try:
         return bool(json.loads(text)) and text[0] in "[{"
@@ -84,25 +151,34 @@ def _is_other_json(text: str) -> bool:
         return False
 
 
-def _python_calls(source: str) -> list[dict[str, Any]] | None:
-    """None when the text is not just Python calls."""
-    if "(" not in source or len(source) > _LONGEST_PYTHON_CHARACTERS:
-        return None
+def _python_calls(source: str) -> list[dict[str, Any]]:
+    """No calls when the text is not just Python calls, or one of them cannot be read."""
     try:
-        tree = ast.parse(source, mode="eval").body
-        nodes = tree.elts if isinstance(tree, ast.List | ast.Tuple) else [tree]
-        return [_python_call(node) for node in nodes]
+        return [_python_call(node) for node in _python_nodes(source)]
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        return None
+        return []
 
 
-def _python_call(node: ast.expr) -> dict[str, Any]:
-    if not isinstance(node, ast.Call) or node.args or not isinstance(node.func, ast.Name | ast.Attribute):
-        raise ValueError
+def _python_nodes(source: str) -> list[ast.Call]:
+    """The Python calls that a text is and nothing else, whatever their arguments; none when it is anything else."""
+    if len(source) > _LONGEST_PYTHON_CHARACTERS or not _OPENS_PYTHON.match(source):
+        return []
+    try:
+        body = ast.parse(source.strip(" \t\r\n.,;")).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    values = [statement.value if isinstance(statement, ast.Expr) else statement for statement in body]
+    nodes = [node for value in values for node in (value.elts if isinstance(value, ast.List | ast.Tuple) else [value])]
+    calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute)]
+    return calls if len(calls) == len(nodes) else []
+
+
+def _python_call(node: ast.Call) -> dict[str, Any]:
     arguments = {str(keyword.arg): _plain(ast.literal_eval(keyword.value)) for keyword in node.keywords if keyword.arg}
-    if len(arguments) < len(node.keywords):
+    if node.args or len(arguments) < len(node.keywords):
         raise ValueError
-    return {"name": ast.unparse(node.func), "arguments": arguments}
+    # Llama calls its own tools so: brave_search.call(query="x").
+    return {"name": ast.unparse(node.func).removesuffix(".call"), "arguments": arguments}
 
 
 def _plain(value: Any) -> Any:

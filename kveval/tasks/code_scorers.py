@@ -16,13 +16,18 @@ from typing import Any
 from kveval.tasks import sandbox
 from kveval.tasks.scorers import answer_of
 
-_TOKEN = re.compile(r"[A-Za-z_]\w*|\d+(?:\.\d+)?")
+_TOKEN = re.compile(r"[A-Za-z_]\w*|(?:(?<![\w-])-)?\d+(?:\.\d+)*(?:[eE][+-]?\d+)?[A-Za-z0-9_]*")
+_ESCAPED = re.compile(r"\\([_*`.-])")
+_EMPHASIS = re.compile(r"(?<!\w)(_{1,3})(?=[^\W_])(.{0,200}?[^\s_])\1(?!\w)")
 _THOUSANDS = re.compile(r"(?<=\d)[_,](?=\d{3}(?!\d))")
-_PATH = re.compile(r"[\w./-]*/[\w./-]+|\b\w+\.py\b")
+_PATH = re.compile(r"(?<![\w./-])[\w./-]*/[\w./-]+|\b\w+\.py\b")
+_PREFIX = re.compile(r"\b(?:\w+(?:\.|::|#))+(?=\w*[^\W_]_)")
 _ARGUMENTS = re.compile(r"(?<=\w)\([^()]*\)")
 _FENCED = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
-_BEGINS_CODE = re.compile(r"[ \t]*(?:def|async def|class|import|from|@)\b|[ \t]*@")
-_GOES_ON = re.compile(r"\s|#|[)\]}]|@|(?:def|async|class|import|from|if|for|while|try|with|return)\b|[\w.\[\]]+\s*[=(]")
+_BEGINS_CODE = re.compile(r"[ \t]*(?:(?:def|async def|class|import|from)\b|@|[A-Za-z_]\w*(?:\s*:\s*[^\s=]+)?\s*=(?!=))")
+_GOES_ON = re.compile(
+    r"\s|#|[)\]}]|@|(?:def|async|class|import|from|if|for|while|try|with|return)\b|[\w.\[\]]+(?:\s*:\s*[^\s=]+\s*=|\s*[=(])"
+)
 _LONGEST_SIGNATURE = 600
 _PAIRS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 
@@ -30,7 +35,8 @@ _PAIRS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 def value_named(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """1 when the answer names the asked name, number or string, and no other planted one.
 
-    Quotes, backticks, ``@``, and module prefixes make no difference; numbers compare by value.
+    Quotes, markdown, ``@``, and module prefixes make no difference; numbers compare by value, sign and decimals
+    included.
     """
     tokens = _tokens(answer_of(results[0]))
     right = _named(tokens, doc["answers"][0]) and not any(_named(tokens, value) for value in doc["distractors"])
@@ -40,13 +46,15 @@ def value_named(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, flo
 def function_named(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """1 when the first function the answer names is the asked one, and it names no other planted one.
 
-    Words with an underscore count as names of functions, unless they are arguments, files or words of the question.
+    Words with an underscore count as names of functions, unless they are arguments, files or words of the question, or
+    name a module or class.
     """
-    text = answer_of(results[0])
+    text = _plain(answer_of(results[0]))
     tokens = _tokens(text)
-    bare = _ARGUMENTS.sub("", _PATH.sub("", text))
+    bare = _PREFIX.sub("", _ARGUMENTS.sub("", _PATH.sub("", text)))
     known = set(_tokens(doc["question"]))
-    first = next((token for token in _tokens(bare) if "_" in token.strip("_") and token not in known), None)
+    names = (token for token in _tokens(bare) if "_" in token.strip("_") and token.islower())
+    first = next((name for name in names if name not in known), None)
     right = first == doc["answers"][0] and not any(_named(tokens, value) for value in doc["distractors"])
     return {"score": float(right)}
 
@@ -110,7 +118,7 @@ def program_of(text: str, function: str, lead: str = "") -> str | None:
     if fenced:
         return textwrap.dedent(fenced[-1])
     if defines.search(text):
-        return textwrap.dedent(_lines_of_code(text))
+        return textwrap.dedent(_lines_of_code(text.split("\n"), defines))
     begins = lead.rpartition("```python\n")[2]
     body = text.split("```")[0]
     return f"{begins}{body}" if begins and body.strip() and body[:1].isspace() else None
@@ -123,20 +131,46 @@ def answer_of_code(text: str) -> str:
     return before[len(before.rstrip()) :] + answer
 
 
-def _lines_of_code(text: str) -> str:
-    lines = text.split("\n")
-    first = next(i for i, line in enumerate(lines) if _BEGINS_CODE.match(line))
-    margin = len(lines[first]) - len(lines[first].lstrip())
-    taken = []
-    for line in lines[first:]:
-        if line.startswith("```") or (line.strip() and not _GOES_ON.match(line[margin:])):
+def _lines_of_code(lines: Sequence[str], defines: re.Pattern[str]) -> str:
+    """From the first line that may begin code and does, with what follows it; prose can look as if it began some."""
+    found = []
+    for first in (i for i, line in enumerate(lines) if _BEGINS_CODE.match(line)):
+        found.append(_block(lines[first:], defines))
+        if defines.match(lines[first]) or (defines.search(found[-1]) and _parses(found[-1])):
             break
+    return found[-1]
+
+
+def _block(lines: Sequence[str], defines: re.Pattern[str]) -> str:
+    """The lines of code from the first on; prose ends them once the function is defined."""
+    margin = len(lines[0]) - len(lines[0].lstrip())
+    taken: list[str] = []
+    defined = False
+    for line in lines:
+        if line.strip() and not _GOES_ON.match(line[margin:]):
+            if defined:
+                break
+            continue
+        defined = defined or bool(defines.match(line))
         taken.append(line)
     return "\n".join(taken)
 
 
+def _parses(source: str) -> bool:
+    try:
+        ast.parse(textwrap.dedent(source))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def _plain(text: str) -> str:
+    """A text without markdown's escapes (``push\\_lion``) and its emphasis by underscores (``__push_lion__``)."""
+    return _EMPHASIS.sub(r"\2", _ESCAPED.sub(r"\1", text))
+
+
 def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(_THOUSANDS.sub("", text))
+    return _TOKEN.findall(_THOUSANDS.sub("", _plain(text).replace("−", "-")))
 
 
 def _named(tokens: Sequence[str], reference: str) -> bool:
@@ -149,17 +183,31 @@ def _named(tokens: Sequence[str], reference: str) -> bool:
 
 
 def _equal(token: str, wanted: str) -> bool:
-    return token == wanted or (token[0].isdigit() and wanted[0].isdigit() and float(token) == float(wanted))
+    return token == wanted or (wanted[0].isdigit() and _number(token) == _number(wanted) is not None)
+
+
+def _number(token: str) -> float | None:
+    try:
+        return float(token)
+    except ValueError:
+        return None
 
 
 def _signature(text: str, line: str) -> str:
     """What stands between the parentheses of a signature whose beginning may be repeated."""
     blocks = _FENCED.findall(text)
-    text = (blocks[0] if blocks else text).strip().strip("`").strip()
+    text = (blocks[0] if blocks else text).replace(r"\_", "_").strip()
     dense = re.compile(r"\s*".join(re.escape(part) for part in re.findall(r"\w+|\(", line)))
     repeated = list(dense.finditer(text))
     if repeated:
-        text = text[repeated[-1].end() :]
+        return _to_its_end(text[repeated[-1].end() :])
+    # In a sentence, the line is the code in backticks.
+    ends = (_to_its_end(part) for part in re.split("`+", text) if ")" in part)
+    return next((end for end in ends if _canonical(end) is not None), _to_its_end(text.strip("`").strip()))
+
+
+def _to_its_end(text: str) -> str:
+    """What stands before the parenthesis that closes a signature, or else the first line."""
     depth, quote = 1, ""
     for i, character in enumerate(text):
         if quote:

@@ -20,9 +20,11 @@ from types import ModuleType
 from typing import Any
 
 _LIBRARY = (
-    "abc", "bisect", "collections", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools",
-    "heapq", "itertools", "json", "math", "numbers", "operator", "random", "re", "statistics", "string", "textwrap",
-    "traceback", "types", "typing",
+    "abc", "array", "ast", "base64", "binascii", "bisect", "calendar", "cmath", "collections", "contextlib", "copy",
+    "csv", "dataclasses", "datetime", "decimal", "difflib", "enum", "fractions", "functools", "graphlib", "hashlib",
+    "heapq", "inspect", "io", "itertools", "json", "logging", "math", "numbers", "operator", "pprint", "queue",
+    "random", "re", "statistics", "string", "struct", "textwrap", "time", "timeit", "traceback", "types", "typing",
+    "unicodedata", "warnings", "weakref", "zlib",
 )  # fmt: skip
 
 _NOBODY = 65534

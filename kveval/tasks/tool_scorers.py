@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kveval.tasks.call_match import same_calls
-from kveval.tasks.calls import UnreadableCallsError, calls_in
+from kveval.tasks.calls import UnreadableCallsError, calls_in, is_silent
 from kveval.tasks.function_schema import fits_schema
-from kveval.tasks.scorers import answer_of, words_of
+from kveval.tasks.scorers import answer_of
 
 
 def called(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
@@ -37,7 +37,7 @@ def called(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
         calls = calls_in(text)
     except UnreadableCallsError:
         return {"score": 0.0, "names": 0.0, "valid": 0.0, "abstained": 0.0}
-    silent = not calls and not words_of(text) and text != "[]"
+    silent = not calls and is_silent(text)
     right = not silent and same_calls(calls, expected, functions)
     valid = all(fits_schema(call["arguments"], functions[call["name"]]) for call in calls if call["name"] in functions)
     names = sorted(call["name"] for call in calls) == sorted(call["name"] for call in expected)

@@ -17,6 +17,7 @@ from kveval.tasks.loader import load_tasks
 from kveval.tasks.prompt import PromptFormat
 from kveval.tasks.task import Cell
 from kveval.tasks.tool_calls import InCatalogue, InConversation, ToolTask
+from kveval.tasks.tool_scorers import called
 
 NAMES = ["tools_catalogue", "tools_conversation"]
 STAND_IN = PromptFormat.stand_in()
@@ -40,6 +41,38 @@ def test_every_request_is_served_by_its_own_reference_only():
             if request.functions.keys() != other.functions.keys():
                 assert not same_calls(other.reference, request.expected, request.functions)
     assert all(not request.expected for request in bfcl.requests("irrelevant"))
+
+
+def marked(calls, form):
+    """Calls as models of some kind write them."""
+    return "\n".join(form.format(name=call["name"], arguments=json.dumps(call["arguments"])) for call in calls)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        '<tool_call>{{"name": "{name}", "arguments": {arguments}}}</tool_call>',
+        "<function={name}>{arguments}</function>",
+        "[TOOL_CALLS]{name}{arguments}",
+        "{name}{arguments}",
+        "Action: {name}\nAction Input: {arguments}",
+    ],
+)
+def test_every_reference_is_right_in_every_form_and_never_no_call(form):
+    for kind in ("simple", "multiple", "parallel"):
+        for request in bfcl.requests(kind):
+            functions = json.dumps(list(request.functions.values()))
+            output = marked(request.reference, form)
+            assert called({"expected": json.dumps(request.expected), "functions": functions}, [output])["score"] == 1
+            absent = called({"expected": "[]", "functions": "[]"}, [output])
+            assert (absent["score"], absent["abstained"]) == (0, 0)
+
+
+def test_a_refusal_may_name_any_function_and_none_may_be_called_without_keywords():
+    absent = {"expected": "[]", "functions": "[]"}
+    for function in bfcl.functions():
+        assert called(absent, [f"No function, such as {function.name}(), can do this."])["score"] == 1
+        assert called(absent, [f"{function.name}(5, 3)"])["score"] == 0
 
 
 def test_every_function_has_a_valid_schema_and_a_name_of_its_own():

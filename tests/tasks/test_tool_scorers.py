@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kveval.tasks.calls import UnreadableCallsError, calls_in, calls_text
+from kveval.tasks.calls import UnreadableCallsError, calls_in, calls_text, is_silent
 from kveval.tasks.function_schema import fits_schema, json_schema, tool_function, tool_name
 from kveval.tasks.outcome import classify
 from kveval.tasks.tool_scorers import called
@@ -41,6 +41,13 @@ def test_right_names_with_wrong_arguments_are_seen():
     assert metrics == {"score": 0.0, "names": 1.0, "valid": 1.0, "abstained": 0.0}
 
 
+@pytest.mark.parametrize(
+    ("text", "silent"), [("", True), (" \n", True), ("```\n```", True), ("[]", False), ("[ ]", False), ("no", False)]
+)
+def test_an_empty_list_of_calls_is_more_than_silence(text, silent):
+    assert is_silent(text) == silent
+
+
 @given(st.text(max_size=60) | st.text(alphabet='[]{}":,()=<>\\ name arguments tool_call1', max_size=60))
 def test_no_output_breaks_the_reader(text):
     try:
@@ -51,7 +58,14 @@ def test_no_output_breaks_the_reader(text):
 
 
 def test_hostile_outputs_are_read_too():
-    for text in ("[" * 100_000, '{"name": ' * 50_000, "f(" * 5000, f"f(a={'[' * 3000}"):
+    for text in (
+        "[" * 100_000,
+        '{"name": ' * 50_000,
+        "f(" * 5000,
+        f"f(a={'[' * 3000}",
+        "a_" * 20_000,
+        "f(1)\n}" * 5000,
+    ):
         metrics = called(doc("one"), [text])
         assert metrics["score"] == 0.0
 
