@@ -12,7 +12,7 @@ import httpx
 import psutil
 
 from kveval.endpoint_config import EndpointConfig
-from kveval.engines.access import Access, redirect_target, retry_after_s, served_entry, why_unreachable
+from kveval.engines.access import Access, redirect_target, retry_after_s, why_unreachable
 from kveval.engines.base import OnStatus
 from kveval.engines.capabilities import ResolvedVariant
 from kveval.engines.dialect import Asker, NoPromptError, Reply, Spell, events_of
@@ -89,7 +89,8 @@ class EndpointEngine:
                 raise EngineError(f"{self._whose}: its completion endpoint takes no prompt: {error}") from error
             except (TypeError, AttributeError, LookupError, ValueError) as error:
                 raise EngineError(
-                    f"{self._whose}: its answers are not those of an OpenAI-compatible server ({error!r})"
+                    f"{self._whose}: its answers are not those of an OpenAI-compatible server "
+                    f"({self.access.message(repr(error))})"
                 ) from error
         salt = "kveval-aa" if self.variant.role == "aa" and "cache_salt" not in dialect.unknown_fields else None
         self.access = replace(
@@ -99,13 +100,14 @@ class EndpointEngine:
     async def _find_model(self, http: httpx.AsyncClient) -> Mapping[str, Any]:
         """Raises FactsError: the server has other models."""
         models = await self._json(http, "/v1/models")
-        entry = served_entry(models, self.model_name)
+        entry = self.access.entry_of(models, self.model_name)
         if entry is None:
             data = models.get("data") if isinstance(models, Mapping) else None
-            names = [str(one.get("id")) for one in data if isinstance(one, Mapping)] if isinstance(data, list) else []
+            names = [one.get("id") for one in data if isinstance(one, Mapping)] if isinstance(data, list) else []
+            listed = ", ".join(self.access.message(name, 200) for name in names[:10])
             raise FactsError(
                 f"{self._whose} has no model {self.model_name!r} (endpoint.model); allowed: "
-                f"{', '.join(names[:10]) or 'a server that lists its models at /v1/models'}"
+                f"{listed or 'a server that lists its models at /v1/models'}"
             )
         window = entry.get("max_model_len") or self._endpoint.declared.max_model_len
         if isinstance(window, int) and window < self._max_model_len:
@@ -135,12 +137,12 @@ class EndpointEngine:
             try:
                 response = await http.request(method, path, json=body)
             except httpx.HTTPError as error:
-                raise EngineError(f"{self._whose}: {self.access.scrub(why_unreachable(error))}") from error
+                raise self._unreachable(error) from error
             target = redirect_target(response)
             if target is not None:
                 raise EngineError(
-                    f"{self._whose} sends to another address, {target}, and the key is not sent there; "
-                    "allowed: the address itself as endpoint.url"
+                    f"{self._whose} sends to another address, {self.access.message(target)}, and the key is not sent "
+                    "there; allowed: the address itself as endpoint.url"
                 )
             if response.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
                 raise EngineError(
@@ -164,7 +166,7 @@ class EndpointEngine:
 
     async def _probe(self, http: httpx.AsyncClient, path: str, body: Mapping[str, Any]) -> Reply:
         response = await self._send(http, "POST", path, body)
-        refusal = self.access.scrub(f"HTTP {response.status_code}: {response.text[:300]}")
+        refusal = self.access.message(f"HTTP {response.status_code}: {response.text}")
         if response.status_code != httpx.codes.OK:
             return Reply([], refusal)
         try:
@@ -173,9 +175,9 @@ class EndpointEngine:
             return Reply([], refusal)
         error = next((event["error"] for event in events if event.get("error")), None)
         self._answers_as = self._answers_as or next(
-            (event["model"] for event in events if isinstance(event.get("model"), str)), None
+            (self.access.data(event["model"]) for event in events if isinstance(event.get("model"), str)), None
         )
-        return Reply(events) if error is None else Reply([], self.access.scrub(str(error)[:300]))
+        return Reply(events) if error is None else Reply([], self.access.message(error))
 
     def exit_message(self) -> str | None:
         # Its process is not ours to see; whether it answers is asked of it.
@@ -188,7 +190,7 @@ class EndpointEngine:
         async with self._http() as http:
             version = await self._optional(http, "/version")
             metrics = await self._optional(http, "/metrics")
-        return attached_facts(
+        facts = attached_facts(
             self.variant,
             self._endpoint,
             self.access.dialect,
@@ -197,14 +199,19 @@ class EndpointEngine:
             served=self._served,
             answers_as=self._answers_as,
         )
+        texts = {name: self.access.data(value) for name, value in facts if isinstance(value, str)}
+        return facts.model_copy(update=texts)
 
     async def _optional(self, http: httpx.AsyncClient, path: str) -> str | None:
         """What not every server has. Raises EngineError: it does not answer at all."""
         try:
             response = await http.get(path)
         except httpx.HTTPError as error:
-            raise EngineError(f"{self._whose}: {self.access.scrub(why_unreachable(error))}") from error
-        return self.access.scrub(response.text) if response.status_code == httpx.codes.OK else None
+            raise self._unreachable(error) from error
+        return response.text if response.status_code == httpx.codes.OK else None
+
+    def _unreachable(self, error: httpx.HTTPError) -> EngineError:
+        return EngineError(f"{self._whose}: {self.access.message(why_unreachable(error, self.base_url))}")
 
     async def stop(self) -> None:
         """Nothing: the server is not ours."""

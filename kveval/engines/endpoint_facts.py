@@ -147,7 +147,8 @@ def _of_cache(facts: Facts, variant: ResolvedVariant) -> Iterator[_Found]:
         if effective not in (*CPU_NATIVE, *UNQUANTIZED) and facts.device is None:
             yield (
                 "warning", "device_unknown",
-                f"vLLM's CPU build corrupts a cache of {effective}, and the server does not say what it runs on",
+                f"{effective} is none of what vLLM's CPU build stores rightly ({', '.join(CPU_NATIVE[1:])}), and the "
+                "server does not say what it runs on",
             )  # fmt: skip
     unknown = [
         key for key in ("engine_version", "attention_backend", "kv_capacity_tokens") if getattr(facts, key) is None

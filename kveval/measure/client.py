@@ -14,7 +14,7 @@ import httpx
 import tenacity
 
 from kveval.config import RequestsConfig
-from kveval.engines.access import Access, retry_after_s, served_entry
+from kveval.engines.access import Access, TooLongError, retry_after_s
 from kveval.engines.dialect import CHAT_COMPLETIONS, COMPLETIONS, Spell
 from kveval.measure.answer import Answer, Request, RequestFailedError, take, unicode
 from kveval.measure.chat_stream import ChatOutput
@@ -90,7 +90,7 @@ class Client:
                     answer = Answer(attempts=attempts, sent_tokens=sent_tokens)
                     await self._attempt(content, answer, request)
         except RequestFailedError as error:
-            answer.error_kind, answer.error_message = error.kind, unicode(self.access.scrub(str(error)))
+            answer.error_kind, answer.error_message = error.kind, unicode(self.access.message(error))
         answer.text = unicode(answer.text)
         return answer
 
@@ -123,21 +123,22 @@ class Client:
                 ) as response,
             ):
                 if response.status_code != httpx.codes.OK:
-                    message = (await response.aread())[:2000].decode("utf-8", "replace")
-                    raise _http_failure(response.status_code, message, retry_after_s(response))
+                    await response.aread()
+                    raise _http_failure(response)
                 async for event in _events(response) if self.access.dialect.streams else _whole(response, chat):
-                    if self.access.dialect.names_tokens_by == "text":
-                        event, named = self._named(event)
-                        all_named = all_named and named
-                    take(event, answer, (time.perf_counter() - started) * 1000, chat, request.ignore_eos)
+                    elapsed_ms = (time.perf_counter() - started) * 1000
+                    all_named = self._take(event, answer, elapsed_ms, chat, request) and all_named
         except (TimeoutError, httpx.TimeoutException) as error:
             message = f"no whole answer within {self._config.timeout_s:g} s"
             raise RequestFailedError("timeout", message, retry=True) from error
+        except TooLongError as error:
+            raise RequestFailedError("broken_stream", str(error), retry=False) from error
         except httpx.HTTPError as error:
             message = self._exit_message() or str(error) or type(error).__name__
             raise RequestFailedError("connection", message, retry=True) from error
         finally:
             answer.total_ms = (time.perf_counter() - started) * 1000
+            self._hide_key(answer)
         if not all_named:
             answer.output_token_ids, answer.top_ids, answer.top_logprobs = [], [], []
         if not self.access.dialect.streams:
@@ -151,11 +152,27 @@ class Client:
         if not all(math.isfinite(value) for row in answer.top_logprobs for value in row):
             raise RequestFailedError("non_finite", "the server returned non-finite logprobs", retry=False)
 
-    def _named(self, event: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    def _take(
+        self, event: dict[str, Any], answer: Answer, elapsed_ms: float, chat: ChatOutput | None, request: Request
+    ) -> bool:
+        """`take`, and whether every token has an id."""
+        named, all_named = event, True
         try:
-            return named_by_id(event, self._ids_by_text())
-        except (AttributeError, TypeError, LookupError) as error:
-            raise RequestFailedError("broken_stream", f"unexpected answer: {str(event)[:200]}", retry=True) from error
+            if self.access.dialect.names_tokens_by == "text":
+                named, all_named = named_by_id(event, self._ids_by_text())
+            take(named, answer, elapsed_ms, chat, request.ignore_eos)
+        except (RequestFailedError, AttributeError, TypeError, LookupError) as error:
+            # The whole event: the message of `take` is cut, maybe amid the key.
+            raise RequestFailedError("broken_stream", f"unexpected answer: {event}", retry=True) from error
+        return all_named
+
+    def _hide_key(self, answer: Answer) -> None:
+        text = self.access.data(answer.text)
+        if text != answer.text:
+            # Tokens spell it as well.
+            answer.text, answer.output_token_ids, answer.top_ids, answer.top_logprobs = text, [], [], []
+        answer.finish_reason = answer.finish_reason and self.access.data(answer.finish_reason)
+        answer.model = answer.model and self.access.data(answer.model)
 
     def _check_answering(self, answer: Answer) -> None:
         began_with = self.access.answers_as
@@ -175,7 +192,9 @@ class Client:
             models = response.json()
         except (httpx.HTTPError, ValueError):
             return None
-        served = served_entry(models, self._model) if response.status_code == httpx.codes.OK else self.access.served
+        served = (
+            self.access.entry_of(models, self._model) if response.status_code == httpx.codes.OK else self.access.served
+        )
         if served == self.access.served:
             return None
         return f"the server's model changed from {dict(self.access.served)} to {served}"
@@ -186,7 +205,10 @@ class Client:
         Raises:
             RequestFailedError: no such answer, or a non-finite one.
         """
-        return await self._retrying()(self._perplexity, text)
+        try:
+            return await self._retrying()(self._perplexity, text)
+        except RequestFailedError as error:
+            raise RequestFailedError(error.kind, self.access.message(error), retry=False) from error
 
     async def _perplexity(self, text: str) -> float:
         echoed = self.access.dialect.perplexity == "echo"
@@ -197,7 +219,7 @@ class Client:
         except httpx.HTTPError as error:
             raise RequestFailedError("connection", self._exit_message() or repr(error), retry=False) from error
         if response.status_code != httpx.codes.OK:
-            raise _http_failure(response.status_code, self.access.scrub(response.text[:2000]), retry_after_s(response))
+            raise _http_failure(response)
         try:
             whole = json.loads(response.content)
             choice = whole["choices"][0]
@@ -230,16 +252,18 @@ class Client:
             return False
 
 
-def _http_failure(status: int, body: str, retry_after: float | None = None) -> RequestFailedError:
-    message = body
+# The messages below are whole: `Access.message` cuts them.
+def _http_failure(response: httpx.Response) -> RequestFailedError:
+    status = response.status_code
+    message = body = response.content.decode("utf-8", "replace")
     try:
         data = json.loads(body)
         message = data.get("error", data).get("message", body)
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         pass
     kind = "bad_request" if status in (400, 413, 422) else f"http_{status}"
     return RequestFailedError(
-        kind, f"HTTP {status}: {str(message)[:500]}", retry=status in _RETRIED_STATUS, retry_after_s=retry_after
+        kind, f"HTTP {status}: {message}", retry=status in _RETRIED_STATUS, retry_after_s=retry_after_s(response)
     )
 
 
@@ -250,8 +274,8 @@ async def _whole(response: httpx.Response, chat: ChatOutput | None) -> AsyncIter
         event = json.loads(content)
         if chat is not None:
             event = event | {"choices": [chat.whole_choice(choice) for choice in event["choices"]]}
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise RequestFailedError("broken_stream", f"not an answer: {content[:200]!r}", retry=True) from error
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise RequestFailedError("broken_stream", f"not an answer: {content!r}", retry=True) from error
     yield event
 
 
@@ -271,10 +295,10 @@ async def _events(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
             return
         try:
             event = json.loads(data)
-        except ValueError as error:
-            raise RequestFailedError("broken_stream", f"not JSON: {data[:200]}", retry=True) from error
+        except (ValueError, RecursionError) as error:
+            raise RequestFailedError("broken_stream", f"not JSON: {data}", retry=True) from error
         if not isinstance(event, dict):
-            raise RequestFailedError("broken_stream", f"not an object: {data[:200]}", retry=True)
+            raise RequestFailedError("broken_stream", f"not an object: {data}", retry=True)
         if event.get("error"):
-            raise RequestFailedError("http_500", f"error in the stream: {str(event['error'])[:500]}", retry=True)
+            raise RequestFailedError("http_500", f"error in the stream: {event['error']}", retry=True)
         yield event

@@ -88,6 +88,14 @@ def test_a_declared_device_settles_what_runs_there() -> None:
     assert "error" not in codes(other, facts(other)).values()
 
 
+@pytest.mark.parametrize("dtype", ["int8_per_token_head", "q8_0"])
+def test_nothing_untrue_is_said_of_a_cache_where_the_device_is_unknown(dtype: str) -> None:
+    asked = variant(dtype)
+    found = judge_attached(facts(asked, VLLM.replace("CACHE", dtype)), asked, None)
+    message = next(finding.message for finding in found if finding.code == "device_unknown")
+    assert message.startswith(f"{dtype} is none of what vLLM's CPU build stores rightly (bfloat16, float16, fp8, ")
+
+
 def test_against_the_baseline() -> None:
     baseline = facts(
         variant("float16", "baseline", attention_backend="a", engine_version="x 1", kv_capacity_tokens=100)

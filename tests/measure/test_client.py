@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import httpx
@@ -16,8 +17,10 @@ from hypothesis import strategies as st
 from scripted import Handler, Reply, ScriptedServer, always
 
 from kveval.config import RequestsConfig
+from kveval.engines.access import Access
 from kveval.measure.answer import Answer, Request, RequestFailedError, take
 from kveval.measure.client import Client
+from kveval.tasks.task import Chat
 
 REQUEST = Request(np.arange(1, 33, dtype=np.int32), 16)
 
@@ -248,3 +251,119 @@ async def test_messages_of_failures(status: int, body: str, message: str) -> Non
         client._http = httpx.AsyncClient(base_url="http://server", transport=transport)
         with pytest.raises(RequestFailedError, match=message):
             await client.perplexity("text")
+
+
+KEY = "sk-secret-0123456789"
+
+
+async def ask_with_key(reply: Reply, request: Request = REQUEST, access: Access | None = None) -> Answer:
+    async with ScriptedServer(always(reply)) as server:
+        config = RequestsConfig(max_attempts=1)
+        access = access or Access(api_key=KEY)
+        async with Client(server.base_url, "kveval", config, lambda: None, access=access) as client:
+            return await client.ask(request)
+
+
+@pytest.mark.parametrize("padding", [0, 170, 192, 194, 480, 490, 495, 1990])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        lambda said: Reply(status=500, message=said),
+        lambda said: Reply(raw=events({"error": {"message": said}})),
+        lambda said: Reply(raw=events(said)),
+        lambda said: Reply(raw=events(json.dumps([said]))),
+        lambda said: Reply(raw=events({"choices": said})),
+        lambda said: Reply(raw=events(choice(finish_reason={"a": said}))),
+    ],
+)
+async def test_no_message_holds_the_key_wherever_it_is_cut(reply: Any, padding: int) -> None:
+    answer = await ask_with_key(reply("x" * padding + KEY))
+    assert answer.error_kind
+    assert KEY[:5] not in repr(answer)
+    assert len(answer.error_message) <= 500
+
+
+async def test_an_answer_with_the_key_in_it_is_kept_without() -> None:
+    pieces = [choice(text=text, finish_reason=None, logprobs={"tokens": ["token_id:4"]}) for text in ("a ", KEY[:7])]
+    answer = await ask_with_key(Reply(raw=events(*pieces, {**choice(text=f"{KEY[7:]} b"), "model": KEY})))
+    assert (answer.error_kind, answer.text, answer.model) == (None, "a (key) b", "(key)")
+    # They spell it as well.
+    assert (answer.output_token_ids, answer.top_ids, answer.top_logprobs) == ([], [], [])
+    aborted = await ask_with_key(Reply(raw=events({"choices": [{"text": KEY, "finish_reason": KEY}]}, done=False)))
+    assert KEY[:5] not in repr(aborted)
+
+
+async def test_a_tool_call_with_the_key_in_it_is_kept_without() -> None:
+    request = Request(np.arange(4, dtype=np.int32), 16, chat=Chat(messages=({"role": "user", "content": "hi"},)))
+    for arguments in (json.dumps({"auth": f"Bearer {KEY}"}), f"no JSON {KEY}"):
+        answer = await ask_with_key(Reply(tool_calls=((f"use_{KEY}", arguments),)), request)
+        assert answer.error_kind is None
+        assert "use_(key)" in answer.text
+        assert KEY[:5] not in repr(answer)
+
+
+async def test_the_same_model_is_not_another_because_its_name_is_hidden() -> None:
+    access = Access(api_key=KEY, answers_as="of (key)")
+    answer = await ask_with_key(Reply(raw=events({**choice(), "model": f"of {KEY}"})), access=access)
+    assert answer.error_kind is None
+
+
+async def test_the_perplexitys_message_holds_no_key() -> None:
+    transport = httpx.MockTransport(lambda _: httpx.Response(400, text="x" * 490 + KEY))
+    async with Client("http://server", "kveval", RequestsConfig(), lambda: None, access=Access(KEY)) as client:
+        client._http = httpx.AsyncClient(base_url="http://server", transport=transport)
+        with pytest.raises(RequestFailedError, match="HTTP 400: xxx") as caught:
+            await client.perplexity("text")
+    assert KEY[:5] not in str(caught.value)
+
+
+@asynccontextmanager
+async def endless(head: str, most_bytes: int) -> AsyncIterator[tuple[str, list[int]]]:
+    """A server that goes on for `most_bytes`: its address, and what it sent of each answer in bytes."""
+    sent: list[int] = []
+
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(f"HTTP/1.1 {head}\r\n\r\n".encode())
+        sent.append(0)
+        with suppress(ConnectionError):
+            while sent[-1] < most_bytes:
+                writer.write(b"y" * (1 << 16))
+                await writer.drain()
+                sent[-1] += 1 << 16
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", sent
+
+
+async def test_of_an_error_without_end_only_the_beginning_is_read() -> None:
+    async with (
+        endless("500 no\r\ncontent-length: 200000000", 200_000_000) as (url, sent),
+        Client(url, "kveval", RequestsConfig(max_attempts=2), lambda: None) as client,
+    ):
+        answer = await client.ask(REQUEST)
+    assert (answer.error_kind, answer.attempts) == ("http_500", 2)
+    assert answer.error_message == ("HTTP 500: " + "y" * 500)[:500]
+    # What lies in the buffers of the connection was not read.
+    assert all(size < 20_000_000 for size in sent)
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_an_answer_without_end_is_a_failure(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kveval.engines.access._MOST_ANSWER_BYTES", 1 << 20)
+    async with (
+        endless(f"200 OK\r\ncontent-type: {kind}", 200_000_000) as (url, sent),
+        Client(url, "kveval", RequestsConfig(), lambda: None) as client,
+    ):
+        answer = await client.ask(REQUEST)
+        assert await client.metrics_text() == ""
+    assert (answer.error_kind, answer.attempts) == ("broken_stream", 1)
+    assert answer.error_message == "the answer is longer than 1 MiB"
+    assert all(size < 20_000_000 for size in sent)
+
+
+async def test_a_long_stream_of_short_events_has_an_end_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kveval.engines.access._MOST_ANSWER_BYTES", 1000)
+    answer, _ = await ask(Reply("one word and another " * 50))
+    assert (answer.error_kind, len(answer.token_ms)) == (None, 200)

@@ -312,6 +312,98 @@ async def test_the_key_is_sent_and_written_nowhere(
     assert KEY not in repr(describe(plan))
 
 
+def _hidden_in(out: Path) -> None:
+    from kveval.report.html import build_report
+
+    build_report(out)
+    files = [path for path in out.rglob("*") if path.is_file()]
+    assert {"manifest.json", "report.html"} <= {path.name for path in files}
+    for path in files:
+        assert KEY[:12].encode() not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"answers_as": f"m-{KEY}"},
+        {"models": [{"id": "served", "root": f"/m/{KEY}", "max_model_len": 1 << 20}]},
+        {"version": KEY},
+        {"version": f"1+{KEY[:17]}"},
+        {"capacity_tokens": KEY},
+        {"says": f"Bearer {KEY}"},
+        {"says": KEY[:13]},
+        {"says": f"one-{KEY}", "lacks": set(BARE)},
+        {"refuses": "x" * 485},
+        {"refuses": "x" * 1985},
+        {"refuses": ""},
+    ],
+)
+async def test_whatever_a_server_repeats_the_key_in_nothing_that_is_kept_holds_it(
+    plan_for: Planner, servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("SCRIPTED_KEY", KEY)
+    plan = plan_for({"api_key_env": "SCRIPTED_KEY"}, {"api_key_env": "SCRIPTED_KEY"}, aa_share=1.0)
+    answer, known = servers["q8"].handler, {tuple(sample.prompt.token_ids().tolist()) for sample in plan.samples}
+    said, refused = change.get("says"), change.get("refuses")
+
+    def repeats_the_key(prompt: list[int], body: dict[str, Any]) -> Reply:
+        reply = answer(prompt, body)
+        if said is not None:
+            reply.text += f" {said}"
+        is_sample = tuple(prompt) in known and body.get("cache_salt") != "kveval-smoke"
+        return reply if refused is None or not is_sample else Reply(status=400, message=refused + KEY)
+
+    for server in servers.values():
+        server.api_key = KEY
+        server.handler = repeats_the_key
+        for name, value in change.items():
+            setattr(server, name, value)
+
+    manifest = await run(plan, tmp_path / "run")
+
+    assert manifest.status == "complete"
+    _hidden_in(tmp_path / "run")
+    if said is not None:
+        assert manifest.variants["q8"].smoke["output"].endswith("(key)")
+        assert {record.outcome for record in records(tmp_path / "run", "q8")} == {"correct"}
+
+
+async def test_a_server_whose_refusals_repeat_the_key(
+    plan_for: Planner, servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCRIPTED_KEY", KEY)
+    messages = []
+    for number, change in enumerate(
+        [
+            {"models": [{"id": f"for-{KEY}"}, {"id": "y" * 190 + KEY}]},
+            {"handler": lambda *_: Reply(status=404, message="x" * 250 + KEY)},
+            {"handler": lambda *_: Reply(status=404, message="x" * 455 + KEY)},
+            {"handler": lambda *_: Reply(raw=json.dumps({"error": "x" * 285 + KEY}))},
+            {"redirects_to": f"/for/{KEY}"},
+        ]
+    ):
+        plan = plan_for({"api_key_env": "SCRIPTED_KEY"})
+        for name, value in change.items():
+            setattr(servers["f16"], name, value)
+        with pytest.raises(KvevalError) as caught:
+            await run(plan, tmp_path / str(number))
+        messages.append(str(caught.value))
+        assert KEY[:5] not in messages[-1]
+        assert KEY[:5] not in (tmp_path / str(number) / "manifest.json").read_text()
+        servers["f16"].models = [{"id": "served", "max_model_len": 1 << 20}]
+    assert "allowed: for-(key), yyy" in messages[0]
+    assert "sends to another address, /for/(key), and" in messages[-1]
+
+
+async def test_a_list_of_models_without_end(
+    plan_for: Planner, servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kveval.engines.access._MOST_ANSWER_BYTES", 1 << 20)
+    servers["f16"].models = [{"id": "x" * (1 << 21)}]
+    with pytest.raises(EngineError, match=r"the answer is longer than 1 MiB$"):
+        await run(plan_for(), tmp_path / "run")
+
+
 async def test_conversations_go_to_a_chat_endpoint_that_is_said_to_be_there(smollm2: Path, tmp_path: Path) -> None:
     server = ScriptedEndpoint(lambda *_: Reply("hello there"))
     async with server:
@@ -567,7 +659,7 @@ async def test_a_self_signed_certificate(plan_of: Planner, tmp_path: Path) -> No
             plan_of(variants=[{"name": "bf16", "endpoint": missing}])
 
         plain = {"url": server.base_url.replace("https", "http"), "model": "served"}
-        with pytest.raises(KvevalError, match=r"^bf16: http://"):
+        with pytest.raises(KvevalError, match=r"^bf16: http://.* breaks off .*; allowed: https:// for a server that"):
             await run(plan_of(variants=[{"name": "bf16", "endpoint": plain}]), tmp_path / "plain")
 
 
