@@ -106,6 +106,24 @@ def check_comparable(first: Run, second: Run) -> None:
             raise IncomparableError(f"{runs}: sampling setting {key!r} differs: {ours!r} and {theirs!r}")
 
 
+def check_same_scorers(first: Mapping[str, str], second: Mapping[str, str], tasks: Iterable[str], runs: str) -> None:
+    """Equal samples say nothing about what scored the answers to them.
+
+    Args:
+        first: `Manifest.inputs` of one run.
+        second: of the other.
+        tasks: the names of what both asked.
+        runs: both, as the message names them.
+
+    Raises:
+        IncomparableError: a task or a file beside its YAML is another one.
+    """
+    for task in sorted(tasks):
+        for name in (f"task/{task}", f"task/{task}/files"):
+            if first.get(name) != second.get(name):
+                raise IncomparableError(f"{runs}: a task or its scorer differs ({name}); allowed: the same task files")
+
+
 def _frame(rows: Iterable[dict[str, Any]], columns: tuple[str, ...]) -> pd.DataFrame:
     kept = [[row[column] for column in columns] for row in rows]
     return pd.DataFrame(kept, columns=list(columns), dtype=object).set_index("sample_id").infer_objects()

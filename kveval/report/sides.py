@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.console import Group as Stack
@@ -9,11 +11,14 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from kveval.judge.bless import load_blessed
 from kveval.judge.drift import drift_positions, summarize
+from kveval.judge.rundata import check_same_scorers
 from kveval.judge.sides import Pairing, Source, compare_sources, read_source
 from kveval.report.junit import row_name
 from kveval.report.rows import comparison_row, difference_label
 from kveval.report.text import visible
+from kveval.runs import RunDirectory
 
 _STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}
 DIFF_VERSION = 1
@@ -26,12 +31,19 @@ def diff(first: str, second: str) -> dict[str, Any]:
         KvevalError: one cannot be read, or they cannot be compared.
     """
     sources = read_source(first), read_source(second)
+    both = set(sources[0].samples["task"]) & set(sources[1].samples["task"])
+    check_same_scorers(_inputs(sources[0]), _inputs(sources[1]), both, f"{first} and {second}")
     return {
         "version": DIFF_VERSION,
         "first": first,
         "second": second,
         "pairs": [_pair(*sources, pairing) for pairing in compare_sources(*sources)],
     }
+
+
+def _inputs(source: Source) -> Mapping[str, str]:
+    path = Path(source.name.removesuffix(f":{source.variant}") if source.variant else source.name)
+    return load_blessed(path).run.inputs if path.is_file() else RunDirectory(path).read_manifest().inputs
 
 
 def _pair(first: Source, second: Source, pairing: Pairing) -> dict[str, Any]:

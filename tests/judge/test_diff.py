@@ -9,13 +9,16 @@ import pytest
 from make_run import Answer, make_run, make_samples, scored
 
 from kveval.errors import IncomparableError, RunDirectoryError
+from kveval.judge.bless import bless
 from kveval.judge.comparison import Comparison
 from kveval.judge.diff import Judgement, judge_run
 from kveval.judge.flipped import flipped_samples
 from kveval.judge.headline import headlines
 from kveval.judge.pairing import Group
 from kveval.judge.rundata import check_comparable, load_run
+from kveval.judge.verdicts import Policy
 from kveval.records import Outcome, SampleRow
+from kveval.report.sides import diff
 from kveval.runs import RunDirectory
 
 
@@ -295,3 +298,19 @@ class TestComparable:
         second = make_run(tmp_path / "b", answers={"bf16": scored(1)}, manifest={"sampling": {"temperature": 1.0}})
         with pytest.raises(IncomparableError, match=r"sampling setting 'temperature' differs: 0\.0 and 1\.0"):
             check_comparable(load_run(first), load_run(second))
+
+
+@pytest.mark.parametrize("changed", ["task/mine", "task/mine/files"])
+def test_runs_scored_by_different_scorers_are_not_compared(tmp_path: Path, changed: str) -> None:
+    samples = make_samples(tasks={"mine": "own"}, haystacks=2, questions=2)
+    answers = {"bf16": scored(0.9), "fp8": scored(0.9)}
+    inputs = {"task/mine": "0", "task/mine/files": "1", "task/other": "2"}
+    for name, its in (("a", inputs), ("b", inputs | {"task/other": "3"}), ("c", inputs | {changed: "4"})):
+        make_run(tmp_path / name, samples=samples, answers=answers, manifest={"inputs": its})
+    blessed = tmp_path / "c.json"
+    bless(load_run(tmp_path / "c"), Policy(), blessed)
+    assert diff(str(tmp_path / "a"), str(tmp_path / "b"))["pairs"]
+    assert diff(f"{tmp_path / 'c'}:bf16", f"{tmp_path / 'c'}:fp8")["pairs"]
+    for other in (tmp_path / "c", f"{tmp_path / 'c'}:fp8", blessed):
+        with pytest.raises(IncomparableError, match=rf"a task or its scorer differs \({changed}\)"):
+            diff(str(tmp_path / "a"), str(other))
