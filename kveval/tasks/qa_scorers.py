@@ -21,7 +21,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kveval.tasks.answers import contains, normalized, token_f1
+from kveval.tasks.answers import contains, normalized, token_f1, words
 from kveval.tasks.documents import DOCUMENT_ID
 from kveval.tasks.scorers import abstains, answer_of
 
@@ -84,11 +84,17 @@ def _right(answer: str, doc: Mapping[str, Any]) -> float:
 
 def _guesses(head: str, reference: str, doc: Mapping[str, Any]) -> bool:
     """Whether an answer leaves it open: "X or Y", more than a few things listed, or another number of the kind."""
-    words = normalized(head).split()
+    given = words(head)
     known = {word for text in (doc["question"], *doc["answers"]) for word in normalized(text).split()}
-    if "or" in words and "or" not in known:
+    if "or" in given and "or" not in known:
         return True
     if len(_PARTING.split(head)) - len(_PARTING.split(reference)) >= _MOST_PARTS:
         return True
-    kinds = {len(word) for word in normalized(reference).split() if word.isdigit()}
-    return any(word.isdigit() and len(word) in kinds and word not in known for word in words)
+    kinds = {_kind(word) for word in normalized(reference).split()} - {None}
+    # As digits only: "one of the rules" names no other number.
+    return any(_kind(word) in kinds and word not in known for word in given)
+
+
+def _kind(number: str) -> str | None:
+    """1994 and 1996 are of a kind, and so are 3.5 and 4.5; None for what is no number."""
+    return re.sub(r"\d", "0", number) if re.fullmatch(r"-?\d[\d.:]*", number) else None

@@ -6,7 +6,10 @@ be has ``valid`` 0 beside its score of 0, and the outcome ``invalid_format``.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +20,7 @@ from kveval.tasks.calls import UnreadableCallsError, calls_in
 from kveval.tasks.json_answers import json_values, same_json
 from kveval.tasks.scorers import answer_of
 
+_FENCED = re.compile(r"```\w*\s(.*?)```", re.DOTALL)
 LONGEST_PATTERN = 1000
 PATTERN_SECONDS = 1.0
 """A pattern that looks longer at one output has given no answer: nested repeats can take longer than the universe."""
@@ -81,27 +85,37 @@ def _check_pattern(pattern: str) -> None:
 
 
 def contains_answer(text: str, answers: Sequence[str]) -> dict[str, float]:
-    """Whole words; case, punctuation, articles and accents make no difference (`kveval.tasks.answers`)."""
+    """Whole words; case, punctuation, articles and accents make no difference (`kveval.tasks.answers`).
+
+    Numbers are compared by value, with their sign; the choice "A" is told from the article.
+    """
     return {"score": float(any(contains(text, answer) for answer in answers))}
 
 
 def is_answer(text: str, answers: Sequence[str]) -> dict[str, float]:
-    """Character by character, but for white space around it."""
-    return {"score": float(text.strip() in [answer.strip() for answer in answers])}
+    """Character by character, but for white space around it, and however Unicode and line ends are written."""
+    return {"score": float(_plain(text) in map(_plain, answers))}
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFC", text.replace("\r\n", "\n")).strip()
 
 
 def is_json(text: str, answers: Sequence[str]) -> dict[str, float]:
-    """The JSON an output is, or else the one object or array in it, whatever stands around (prose, a markdown fence).
+    """The JSON an output is, or else the one object or array in it, or the value in a markdown fence, amid any prose.
 
     The order of keys makes no difference and 1 is 1.0; 1, "1" and true are three things. Two different objects are no
-    answer.
+    answer; but where an object is asked for, a citation like [1] beside it is none either.
     """
     values = _found(text)
     if not values:
         return {"score": 0.0, "valid": 0.0}
     try:
+        wanted = [json.loads(answer) for answer in answers]
+        shapes = {_shape(value) for value in wanted}
+        values = [value for value in values if _shape(value) in shapes] or values
         one = all(same_json(values[0], other) for other in values[1:])
-        right = one and any(same_json(values[0], json.loads(answer)) for answer in answers)
+        right = one and any(same_json(values[0], value) for value in wanted)
     except RecursionError:
         # Nested deeper than can be compared.
         return {"score": 0.0, "valid": 0.0}
@@ -112,7 +126,19 @@ def _found(text: str) -> list[Any]:
     try:
         return [_loads(text)]
     except ValueError:
-        return json_values(text)
+        return json_values(text) + _fenced_scalars(text)
+
+
+def _fenced_scalars(text: str) -> list[Any]:
+    found = []
+    for block in _FENCED.findall(text):
+        with contextlib.suppress(ValueError):
+            found.append(_loads(block))
+    return [value for value in found if _shape(value) == "scalar"]
+
+
+def _shape(value: Any) -> str:
+    return "object" if isinstance(value, dict) else "array" if isinstance(value, list) else "scalar"
 
 
 def matches(text: str, answers: Sequence[str]) -> dict[str, float]:

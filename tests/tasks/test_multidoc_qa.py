@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -115,6 +116,42 @@ def test_a_cited_answer_without_documents_has_the_wrong_format(tasks, built):
     assert classify(text, "stop", task.score(sample.doc, text), sample.doc) == "invalid_format"
 
 
+FORMS = [
+    "{}",
+    "**{}**",
+    "It is {}.",
+    "\\boxed{{{}}}",
+    "<answer>{}</answer>",
+    "Answer:{}",
+    "[{}](http://x)",
+    "{}(see text)",
+]
+
+
+@pytest.mark.parametrize("collection", [hotpotqa, squad], ids=lambda collection: collection.__name__)
+def test_real_answers_are_right_in_whatever_form(collection):
+    for query in [query for query in collection().queries if query.answers][:600]:
+        doc = {"question": query.question, "answers": query.answers, "distractors": (), "absent": False}
+        for answer in query.answers:
+            as_json = json.dumps({"answer": answer, "confidence": "high"}, separators=(",", ":"), ensure_ascii=False)
+            for text in (*(form.format(answer) for form in FORMS), as_json, answer.upper()):
+                assert answered(doc, [text])["score"] == 1, text
+
+
+@pytest.mark.parametrize("collection", [hotpotqa, squad], ids=lambda collection: collection.__name__)
+def test_real_numbers_that_lost_a_character_are_wrong(collection):
+    texts = {answer for query in collection().queries for answer in query.answers}
+    numbers = {number for text in texts for number in re.findall(r"\d[\d.,]*\d", text)}
+    assert len(numbers) > 100
+    for number in numbers:
+        for i, lost in enumerate(number):
+            damaged = number[:i] + number[i + 1 :]
+            # 10,000 is 10000 and 3.0 is 3.
+            if lost != "," and not (lost == "0" and "." in number):
+                assert not contains(damaged, number)
+                assert not contains(number, damaged)
+
+
 @pytest.mark.parametrize("collection", [hotpotqa, squad], ids=lambda collection: collection.__name__)
 def test_guessing_without_the_documents_hardly_scores(collection):
     queries = [query for query in collection().queries if query.answers]
@@ -209,7 +246,7 @@ def test_documents_stand_near_the_depths_asked_for(built):
     for name, length in built:
         depths = np.sort([depth for sample in built[name, length] for depth in sample.doc["depths_percent"]])
         even = (np.arange(len(depths)) + 0.5) * 100 / len(depths)
-        assert np.abs(depths - even).max() < 8
+        assert np.abs(depths - even).max() < 10
 
 
 def planned_depths(task, haystacks, questions):
