@@ -24,11 +24,11 @@ _DIGITS = {word: str(number) for number, word in enumerate(_NUMBERS)}
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:([,'’_\u00a0\u2009\u202f])(?:\d\d\1)*\d{3})+(?!\d|\1\d)")
 # 10² is not 102, nor is 2½ 21 and 2.
 _RAISED = re.compile(r"(?<=\d)(?=[⁰¹²³⁴-⁹¼-¾⅐-⅞])")
-_ACCENTS = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}\p{Arabic}\p{Hebrew}])\p{M}+")
+_ACCENTS = regex.compile(r"(?<=[\s\p{Latin}\p{Greek}\p{Cyrillic}\p{Arabic}\p{Hebrew}])\p{M}+")
 _MINUS = re.compile(r"\b(?:minus|negative)\s+(?=\.?\d)")
 _SILENT = regex.compile(
     r"""
-      \p{Cf}                               # invisible
+      [\p{Cf}\uFE00-\uFE0F\u20E3]          # invisible, or a key around a digit
     | (?<=\w)['’‘](?=\p{L})                # don't, O'Brien, George's
     | (?<=\p{L})\.(?=\p{L}(?![\p{L}\d]))   # U.S., Ph.D.
     | (?<=\p{L})\^(?=\d)                   # km^2 is km²
