@@ -276,7 +276,7 @@ def _faults(plan: Any, numbers: range) -> Iterator[str]:
         if not question.answers:
             yield f"asks question {k} without answers; allowed: at least one, which the scorer looks for"
         if not set(question.needles) <= set(range(len(plan.needles))):
-            yield f"asks question {k} about needles={question.needles!r}; allowed: from 0 to {len(plan.needles) - 1}"
+            yield f"asks question {k} about needles={question.needles!r}; allowed: indexes of its {len(plan.needles)}"
         if not _is_json(question.fields):
             yield f"asks question {k} with fields={question.fields!r}; allowed: a dict of what JSON can hold"
 

@@ -141,6 +141,22 @@ async def test_other_answers(plan_of: Planner, tmp_path: Path, reply: Reply, out
     assert outcomes(tmp_path / "run", "bf16") == {outcome: 6}
 
 
+async def test_a_scorer_that_fails_on_an_answer_costs_no_answer(
+    plan_of: Planner, own_tasks: Path, tmp_path: Path
+) -> None:
+    with (own_tasks / "own" / "mine.yaml").open("a") as file:
+        file.write("process_results: !function squeamish.score\n")
+    (own_tasks / "own" / "squeamish.py").write_text(
+        "def score(doc, results): return {'score': 1 / ('boxes' not in results[0])}\n"
+    )
+    plan = plan_of(include_path=str(own_tasks), tasks=["mine"], variants=["bf16"], accept_findings=["smoke_failed"])
+    manifest = await run(plan, tmp_path / "run", ScriptedEngines(Nth(Oracle(plan), Reply("it is in boxes"), at=2)))
+    assert manifest.status == "complete"
+    assert outcomes(tmp_path / "run", "bf16") == {"correct": 5, "invalid_format": 1}
+    (kept,) = (record for record in records(tmp_path / "run", "bf16") if record.error)
+    assert (kept.output, kept.error and kept.error.kind) == ("it is in boxes", "scorer_failed")
+
+
 async def test_a_silent_candidate_is_refused_by_the_smoke_questions(plan_of: Planner, tmp_path: Path) -> None:
     plan = plan_of()
     engines = ScriptedEngines(Oracle(plan))

@@ -366,7 +366,7 @@ def plans(**changes):
         ({"answers": ()}, "asks question 0 without answers"),
         ({"answers": ("",)}, "asks question 0 with answers=('',)"),
         ({"distractors": "700"}, "asks question 0 with distractors='700'"),
-        ({"asks_about": (3,)}, "asks question 0 about needles=(3,); allowed: from 0 to 2"),
+        ({"asks_about": (3,)}, "asks question 0 about needles=(3,); allowed: indexes of its 3"),
         ({"asks_about": (-1,)}, "asks question 0 about needles=(-1,)"),
         ({"fields": {"question": {1, 2}}}, "asks question 0 with fields={'question': {1, 2}}"),
         ({"fields": {}}, "doc_to_text or gen_prefix fails: KeyError: 'question'"),
