@@ -400,7 +400,7 @@ def test_tasks_of_a_folder_of_ones_own(
     )
     assert json.loads(out)["task"] == "mine"
     refused(run("tasks", "show", "mine"), "unknown task 'mine'")
-    refused(run("tasks", "--include-path", "nowhere"), "task folder nowhere does not exist")
+    refused(run("tasks", "--include-path", "nowhere"), f"task folder {tmp_path / 'nowhere'} does not exist")
 
 
 @pytest.mark.parametrize(

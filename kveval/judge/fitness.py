@@ -56,7 +56,8 @@ def infrastructure_problem(run: Run, variant: VariantRun, policy: Policy) -> str
         return stopped
     lost, total = unanswered(run, variant), len(asked(run, variant))
     if lost > policy.max_unanswered_share * total:
-        errors = run.records[variant.name]["error"].dropna()
+        records = run.records[variant.name]
+        errors = records.loc[records["outcome"] == "engine_error", "error"].dropna()
         example = f"; the first: {errors.iloc[0]['message']}" if len(errors) else ""
         return (
             f"{variant.name}: {lost} of {total} samples have no answer ({lost / total:.1%}, allowed "

@@ -28,7 +28,7 @@ from kveval.measure.plan import Plan
 from kveval.measure.sweep import open_engine
 from kveval.runs import RunDirectory
 
-_DYING_SECONDS = 5.0
+_DYING_SECONDS = 3.0
 
 LoadEngineFactory = Callable[[LoadPlan, ResolvedVariant, Path], Engine]
 OnStatus = Callable[[str], None]
@@ -224,9 +224,8 @@ async def _why_gone(engine: Engine, client: Client) -> str | None:
     # A dying server refuses connections some time before its process ends.
     if await client.is_healthy():
         return engine.exit_message() or await client.other_model()
-    deadline = time.monotonic() + _DYING_SECONDS
-    while engine.exit_message() is None and time.monotonic() < deadline:
-        await asyncio.sleep(0.1)
+    if engine.exit_message() is None:
+        await asyncio.sleep(_DYING_SECONDS)
     return engine.exit_message() or "the server no longer answers"
 
 

@@ -21,7 +21,7 @@ from kveval.tasks.chat import ChatTemplate
 from kveval.tasks.chat_builder import ElasticSource
 from kveval.tasks.corpora import source
 from kveval.tasks.filler import Source
-from kveval.tasks.haystack import Haystack, Question, numbers_and_phases
+from kveval.tasks.haystack import Question, numbers_and_phases, plan_haystack
 from kveval.tasks.placement import SLACK_TOKENS
 from kveval.tasks.seeding import seeded
 from kveval.tasks.task import Cell, Chat, Prompt, Sample, Task, shared_prefix
@@ -59,7 +59,8 @@ class _ChatHaystack:
     ) -> None:
         self._task, self._cell, self._template, self._index = task, cell, template, index
         rng = seeded(task.name, cell.context_length, index, cell.seed)
-        self._plan: Haystack = task.builder.haystack(numbers, phase, rng)
+        where = f"task {task.name!r} at context_length {cell.context_length}, haystack {index}"
+        self._plan = plan_haystack(f"{where}: its builder", task.builder, numbers, phase, rng)
         self._source = cast(ElasticSource, self._plan.source or self._plan.retell(source(cell.haystack_style)))
         self._counts = _piece_counts(self._source, template)
         self._planted = [needle.lead + needle.text for needle in self._plan.needles]

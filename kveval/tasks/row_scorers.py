@@ -16,7 +16,7 @@ from typing import Any
 import regex
 
 from kveval.tasks.answers import contains, normalized
-from kveval.tasks.calls import UnreadableCallsError, calls_in
+from kveval.tasks.calls import UnreadableCallsError, calls_in, is_silent
 from kveval.tasks.json_answers import json_values, same_json
 from kveval.tasks.scorers import answer_of
 
@@ -154,10 +154,11 @@ def makes_calls(text: str, answers: Sequence[str]) -> dict[str, float]:
     """The asked calls and no other, in any order, with exactly the asked arguments, compared as JSON is."""
     try:
         calls = calls_in(text)
-        right = any(_same_calls(calls, json.loads(answer)) for answer in answers)
+        silent = not calls and is_silent(text)
+        right = not silent and any(_same_calls(calls, json.loads(answer)) for answer in answers)
     except (UnreadableCallsError, RecursionError):
-        return {"score": 0.0, "valid": 0.0}
-    return {"score": float(right), "valid": 1.0, "abstained": float(not calls)}
+        return {"score": 0.0, "valid": 0.0, "abstained": 0.0}
+    return {"score": float(right), "valid": 1.0, "abstained": float(not calls and not silent)}
 
 
 def _same_calls(calls: Sequence[Mapping[str, Any]], expected: Sequence[Mapping[str, Any]]) -> bool:

@@ -56,7 +56,7 @@ def test_tasks_load_by_either_name():
 
 def test_a_loaded_task_is_what_its_yaml_declares():
     task = load_tasks(["niah_multikey"])["niah_multikey"]
-    assert (task.family, task.version, task.max_output_tokens) == ("needle", "1", 48)
+    assert (task.family, task.version, task.max_output_tokens) == ("needle", "2", 48)
     assert task.stop == ("\n", ". ")
     assert task.metadata["keys"] == task.builder.keys == 16
     assert set(task.metadata) == {"version", "description", "keys"}

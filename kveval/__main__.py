@@ -1,0 +1,5 @@
+"""``python -m kveval``."""
+
+from kveval.cli import main
+
+main()
