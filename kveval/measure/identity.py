@@ -68,8 +68,9 @@ def _sampling(plan: Plan) -> dict[str, Any]:
     return sampling
 
 
-# What may change between a run and its resumption without changing any answer.
-_MAY_CHANGE = ("out", "judge", "requests", "accept_findings", "cold_check", "load")
+# What may change between a run and its resumption without changing any answer. What lies in task folders and files
+# of prompts is held against hashes.
+_MAY_CHANGE = ("out", "judge", "requests", "accept_findings", "cold_check", "load", "include_path")
 
 
 def check_same_run(old: Manifest, new: Manifest) -> None:
@@ -78,6 +79,8 @@ def check_same_run(old: Manifest, new: Manifest) -> None:
         {key: value for key, value in manifest.config.items() if key not in _MAY_CHANGE} for manifest in (old, new)
     )
     for key, was, is_now in _differences(before, now):
+        if key.startswith("tasks.") and key.endswith(".file"):
+            continue
         raise ResumeError(
             f"--resume: {key} was {was!r} in this run and is {is_now!r} now; allowed: the same, or a new --out"
         )

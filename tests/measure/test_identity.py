@@ -45,9 +45,16 @@ def test_the_same_run_passes(manifest: Manifest) -> None:
     check_same_run(Manifest.model_validate_json(manifest.model_dump_json()), manifest)
 
 
-@pytest.mark.parametrize("key", ["out", "judge", "requests", "accept_findings"])
+@pytest.mark.parametrize("key", ["out", "judge", "requests", "accept_findings", "include_path"])
 def test_what_decides_no_answer_may_change(manifest: Manifest, key: str) -> None:
     check_same_run(changed(manifest, **{key: "other"}), manifest)
+
+
+def test_prompts_may_lie_elsewhere(manifest: Manifest) -> None:
+    here = changed(manifest, tasks=[{"name": "prompts", "file": "/a/prompts.jsonl"}])
+    check_same_run(here, changed(manifest, tasks=[{"name": "prompts", "file": "/b/prompts.jsonl"}]))
+    with pytest.raises(ResumeError, match=r"tasks\.0\.name was 'prompts' in this run and is 'others' now"):
+        check_same_run(here, changed(manifest, tasks=[{"name": "others", "file": "/a/prompts.jsonl"}]))
 
 
 @pytest.mark.parametrize(
