@@ -142,7 +142,7 @@ class LoadStage:
                     client,
                     tokens,
                     salt=salt,
-                    remake=self._remake(client, tokens, salt),
+                    remake=self._remake(client, tokens),
                     processes=engine.processes(),
                     sample_interval_s=self._plan.load.sample_interval_s,
                     is_gone=lambda: engine.exit_message() is not None,
@@ -199,10 +199,10 @@ class LoadStage:
             engine.base_url, engine.model_name, requests, engine.exit_message, access=engine.access, spell=spell
         )
 
-    def _remake(self, client: Client, tokens: tuple[int, ...], salt: str) -> Remake:
+    def _remake(self, client: Client, tokens: tuple[int, ...]) -> Remake:
         dialect, steps = client.access.dialect, []
         if "cache_salt" in dialect.unknown_fields:
-            steps.append(with_own_beginning(tokens, f"{salt}-{uuid.uuid4().hex}"))
+            steps.append(with_own_beginning(tokens, uuid.uuid4().hex))
         if dialect.prompt != "token_ids":
             steps.append(as_text(self._plan.prompt_format))
         return lambda prompt: reduce(lambda made, step: step(made), steps, prompt)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 import numpy as np
 
 from kveval.errors import ConfigError
 from kveval.measure.answer import Answer, Request
-from kveval.records import Outcome, Record, RecordError, SampleRow, pack_logprobs
+from kveval.records import Finding, Outcome, Record, RecordError, SampleRow, pack_logprobs
 from kveval.tasks.outcome import classify
 from kveval.tasks.task import Sample, Task
 
@@ -67,6 +68,18 @@ def record_of(sample: Sample, task: Task, variant: str, answer: Answer) -> Recor
         attempts=answer.attempts,
         error=error,
     )
+
+
+def with_failed_scorers(findings: Iterable[Finding], records: Iterable[Record]) -> list[Finding]:
+    """`findings` with one that counts the outputs a task's own scorer failed on: a score of 0 that may not be the model's."""
+    failed = [record.error for record in records if record.error and record.error.kind == "scorer_failed"]
+    kept = [finding for finding in findings if finding.code != "scorer_failed"]
+    if not failed:
+        return kept
+    message = (
+        f"outputs the scorer fails on, which count as invalid_format: {len(failed)}; the first: {failed[0].message}"
+    )
+    return [*kept, Finding(level="warning", code="scorer_failed", message=message)]
 
 
 def _judge_answer(sample: Sample, task: Task, answer: Answer) -> tuple[Outcome, dict[str, float], RecordError | None]:

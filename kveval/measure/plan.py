@@ -23,8 +23,9 @@ from kveval.measure.smoke import OUTPUT_TOKENS
 from kveval.tasks.chat import ChatTemplate
 from kveval.tasks.chat_haystack import chat_samples
 from kveval.tasks.given import check_fits, given_samples
-from kveval.tasks.haystack import build_samples, own_code
+from kveval.tasks.haystack import build_samples
 from kveval.tasks.loader import check_scorer, hash_task_files, list_tasks, load_tasks, own_tasks
+from kveval.tasks.own_code import own_code
 from kveval.tasks.prompt import PromptFormat
 from kveval.tasks.task import Cell, Sample, Task
 

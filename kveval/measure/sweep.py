@@ -16,7 +16,7 @@ from kveval.engines.speculation import judge_partner, with_drafts_judged
 from kveval.engines.vllm import VLLMEngine
 from kveval.errors import EngineError, FactsError, ResumeError
 from kveval.measure import provenance
-from kveval.measure.asking import record_of, request_of, sample_row
+from kveval.measure.asking import record_of, request_of, sample_row, with_failed_scorers
 from kveval.measure.attach import attach
 from kveval.measure.client import Client
 from kveval.measure.cold import ColdCheck
@@ -385,6 +385,7 @@ class _Sweep:
         planned_hits += current.planned_hit_tokens
         findings = with_drafts_judged(variant, current.findings, totals)
         findings = with_sharing_judged(current.facts, findings, totals, planned_hits)
+        findings = with_failed_scorers(findings, self._run.records(variant.name))
         self._update(
             variant,
             counters=totals,

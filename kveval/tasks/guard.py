@@ -12,9 +12,9 @@ from typing import Any
 
 from kveval.errors import ConfigError, DataError, KvevalError
 from kveval.tasks.given import GivenPrompt, GivenTask
-from kveval.tasks.haystack import one_line, own_code
 from kveval.tasks.hub import hub_bounded, needs_hub
-from kveval.tasks.loader import quiet, read_yaml
+from kveval.tasks.loader import quiet, read_task_file
+from kveval.tasks.own_code import one_line, own_code
 from kveval.tasks.prompt import PromptStyle
 from kveval.tasks.task import Task
 
@@ -83,7 +83,7 @@ def _find(wanted: str) -> Any:
         path = Path(wanted).expanduser()
         if not path.is_file():
             raise ConfigError(f"tasks: {PREFIX}{wanted}: no such file; allowed: a task's YAML file, or its name")
-        if "group" in (declared := read_yaml(path)) or isinstance(declared.get("task"), list):
+        if "group" in (declared := read_task_file(path)) or isinstance(declared.get("task"), list):
             raise ConfigError(f"tasks: {PREFIX}{wanted} is a group of tasks; allowed: one of the tasks in it")
         manager, spec = TaskManager(include_path=str(path.parent), include_defaults=False), str(path)
     else:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -14,9 +13,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kveval.errors import ConfigError, KvevalError, PlanError
+from kveval.errors import ConfigError, PlanError
 from kveval.tasks.corpora import source
 from kveval.tasks.filler import Cut, Filler, Source
+from kveval.tasks.own_code import own_code
 from kveval.tasks.placement import Placed, end_of_filler, interleave, opener, positions
 from kveval.tasks.prompt import PromptFormat
 from kveval.tasks.seeding import seeded
@@ -217,25 +217,6 @@ def _assemble(
             )
         )
     return samples
-
-
-def one_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
-
-
-@contextmanager
-def own_code(what: str) -> Iterator[None]:
-    """Around code that a task brings with it, which may raise whatever it likes.
-
-    Raises:
-        ConfigError: it raised what is no KvevalError.
-    """
-    try:
-        yield
-    except KvevalError:
-        raise
-    except Exception as error:
-        raise ConfigError(f"{what} fails: {one_line(error)}") from error
 
 
 def plan_haystack(who: str, builder: Builder, numbers: range, phase: float, rng: random.Random) -> Haystack:

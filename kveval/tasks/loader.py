@@ -17,7 +17,7 @@ import yaml
 from kveval.errors import ConfigError, KvevalError, nearest
 from kveval.resources import tasks_directory
 from kveval.tasks.dataset import PREVIEW, HaystackDataset
-from kveval.tasks.haystack import one_line, own_code
+from kveval.tasks.own_code import one_line, own_code
 from kveval.tasks.task import Sample, Task
 
 PREFIX = "kveval_"
@@ -101,18 +101,17 @@ def task_from_yaml(path: Path, metadata: Mapping[str, Any] | None = None) -> Tas
     Args:
         metadata: overrides of the file's own metadata.
     """
-    return _load(_info(path), {**(metadata or {}), PREVIEW: True})
+    return _load(_info(path, read_task_file(path)), {**(metadata or {}), PREVIEW: True})
 
 
 def _tasks_in(folder: Path) -> Iterator[TaskInfo]:
     for path in sorted(folder.glob("**/*.yaml")):
         declared = _parse(path)
-        if isinstance(declared, dict) and isinstance(read_yaml(path).get("task"), str):
-            yield _info(path)
+        if isinstance(declared, dict) and isinstance((merged := _merged(path, declared)).get("task"), str):
+            yield _info(path, merged)
 
 
-def _info(path: Path) -> TaskInfo:
-    declared = read_yaml(path)
+def _info(path: Path, declared: Mapping[str, Any]) -> TaskInfo:
     metadata = declared.get("metadata") or {}
     if not isinstance(declared.get("task"), str):
         raise ConfigError(f"task file {path} has no 'task' name")
@@ -134,7 +133,7 @@ class _Reader(yaml.SafeLoader):
 _Reader.add_constructor("!function", lambda _, node: node.value)
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
+def read_task_file(path: Path) -> dict[str, Any]:
     """A task file with what it includes, functions as their names.
 
     Raises:
@@ -143,10 +142,14 @@ def read_yaml(path: Path) -> dict[str, Any]:
     declared = _parse(path)
     if not isinstance(declared, dict):
         raise ConfigError(f"task file {path} is not a mapping of keys to values")
+    return _merged(path, declared)
+
+
+def _merged(path: Path, declared: dict[str, Any]) -> dict[str, Any]:
     included = declared.pop("include", [])
     merged: dict[str, Any] = {}
     for name in included if isinstance(included, list) else [included]:
-        merged.update(read_yaml(path.parent / name))
+        merged.update(read_task_file(path.parent / name))
     return {**merged, **declared}
 
 

@@ -155,6 +155,9 @@ async def test_a_scorer_that_fails_on_an_answer_costs_no_answer(
     assert outcomes(tmp_path / "run", "bf16") == {"correct": 5, "invalid_format": 1}
     (kept,) = (record for record in records(tmp_path / "run", "bf16") if record.error)
     assert (kept.output, kept.error and kept.error.kind) == ("it is in boxes", "scorer_failed")
+    [warned] = [finding for finding in manifest.variants["bf16"].findings if finding.code == "scorer_failed"]
+    assert warned.level == "warning"
+    assert "count as invalid_format: 1; the first: task file" in warned.message
 
 
 async def test_a_silent_candidate_is_refused_by_the_smoke_questions(plan_of: Planner, tmp_path: Path) -> None:
