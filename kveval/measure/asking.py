@@ -71,7 +71,7 @@ def record_of(sample: Sample, task: Task, variant: str, answer: Answer) -> Recor
 
 
 def with_failed_scorers(findings: Iterable[Finding], records: Iterable[Record]) -> list[Finding]:
-    """`findings` with one that counts the outputs a task's own scorer failed on: a score of 0 that may not be the model's."""
+    """`findings` with one that counts outputs a task's own scorer failed on: their 0 may not be the model's."""
     failed = [record.error for record in records if record.error and record.error.kind == "scorer_failed"]
     kept = [finding for finding in findings if finding.code != "scorer_failed"]
     if not failed:
