@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from kveval.config import validate_config
-from kveval.demo_models import demo_model
-from kveval.engines.capabilities import Device
-from kveval.engines.installation import Installation
-from kveval.measure.plan import Plan, make_plan
+from kveval.config.sweep import validate_config
+from kveval.engines.variants import Device
+from kveval.engines.vllm.installation import Installation
+from kveval.measure.plan.plan import Plan, make_plan
+from kveval.models.demo import demo_model
 from kveval.resources import tasks_directory
+from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.loader import load_tasks
-from kveval.tasks.prompt import PromptFormat
 from kveval.tasks.task import Task
 
 # On machines that other work shares, an example's time says nothing about it.
@@ -52,7 +52,8 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planning without a model's tokenizer, and every task loaded once."""
     monkeypatch.setattr(PromptFormat, "load", lambda *_: PromptFormat.stand_in())
     monkeypatch.setattr(
-        "kveval.measure.plan.load_tasks", lambda names, folder: load_tasks(names, folder) if folder else _tasks(*names)
+        "kveval.measure.plan.plan.load_tasks",
+        lambda names, folder: load_tasks(names, folder) if folder else _tasks(*names),
     )
 
 
@@ -74,7 +75,7 @@ def own_tasks(tmp_path: Path) -> Path:
     (folder / "mine.yaml").write_text(
         f"include: {tasks_directory()}/needle/_needle_yaml\n"
         "task: kveval_mine\n"
-        "custom_dataset: !function kveval.tasks.needle.niah_multikey\n"
+        "custom_dataset: !function kveval.tasks.families.needle.needle.niah_multikey\n"
         "metadata: {version: 1, description: my own, keys: 5}\n"
     )
     return folder.parent

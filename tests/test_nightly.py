@@ -7,8 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support import ROOT
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "nightly"
+SCRIPT = ROOT / "scripts" / "nightly"
 
 
 def nightly(tmp_path: Path, *arguments: str, sweep: int, gate: int) -> tuple[int, str]:

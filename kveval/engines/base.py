@@ -8,8 +8,8 @@ from typing import Protocol
 
 import psutil
 
-from kveval.engines.access import Access
-from kveval.engines.facts import Facts
+from kveval.engines.openai.access import Access
+from kveval.engines.vllm.facts import Facts
 
 OnStatus = Callable[[str], None]
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from kveval.errors import RunDirectoryError
-from kveval.judge.rundata import Run
+from kveval.judge.run_data import Run
 from kveval.judge.stats import holm
-from kveval.records import Finding, Record, VariantRun
-from kveval.runs import RunDirectory
+from kveval.run.directory import RunDirectory
+from kveval.run.records import Finding, Record, VariantRun
 
 _ALPHA = 0.05
 

@@ -10,7 +10,7 @@ import pandas as pd
 from kveval.judge.pairing import Group, Side, answered_by
 from kveval.judge.stats import Difference, Flips, Score, flips, mean_score, paired_difference
 from kveval.judge.verdicts import Policy, Verdict, points
-from kveval.records import OUTCOMES
+from kveval.run.records import OUTCOMES
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ import pandas as pd
 from kveval.judge.comparison import Comparison, compare
 from kveval.judge.pairing import Group, Level, Side, groups, members, pair
 from kveval.judge.policy import policy_of
-from kveval.judge.rundata import Run
+from kveval.judge.run_data import Run
 from kveval.judge.stats import holm
 from kveval.judge.verdicts import Policy, Verdict, decide
-from kveval.records import VariantRun
+from kveval.run.records import VariantRun
 
 # Holm corrects over the rows of one panel: what is read together. Each p-value is two-sided and only a loss can fail,
 # so a panel has false fails in at most half of 1 - confidence, and both panels together in at most all of it.

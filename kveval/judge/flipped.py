@@ -10,8 +10,8 @@ import pandas as pd
 
 from kveval.judge.diff import pair_variant
 from kveval.judge.pairing import answered_by
-from kveval.judge.rundata import Run
-from kveval.records import VariantRun
+from kveval.judge.run_data import Run
+from kveval.run.records import VariantRun
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kveval.errors import UsageError, nearest
-from kveval.judge.bless import Blessed, load_blessed
+from kveval.judge.blessed.against_blessed import changes, check_comparable_over_time, contests_over_time
+from kveval.judge.blessed.bless import Blessed, load_blessed
 from kveval.judge.cold import cold_checks
 from kveval.judge.comparison import Comparison
 from kveval.judge.diff import Contest, Judgement, contests, judge_run
-from kveval.judge.fitness import infrastructure_problem, load_ended_run
 from kveval.judge.headline import headline
-from kveval.judge.overtime import changes, check_comparable_over_time, contests_over_time
 from kveval.judge.pairing import Group
 from kveval.judge.policy import policy_of
-from kveval.judge.rundata import Run
+from kveval.judge.run_data import Run
+from kveval.judge.run_health import infrastructure_problem, load_ended_run
 from kveval.judge.scores import own_score
 from kveval.judge.verdicts import Policy, points
-from kveval.records import Finding, VariantRun
+from kveval.run.records import Finding, VariantRun
 
 State = Literal["pass", "regression", "infrastructure", "inconclusive"]
 Kind = Literal["quantization", "time", "baseline score", "run", "control"]

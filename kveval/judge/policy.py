@@ -7,11 +7,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from kveval.config import JudgeConfig
+from kveval.config.messages import key_of, reason_of
+from kveval.config.sweep import JudgeConfig
 from kveval.errors import ConfigError, nearest
 from kveval.judge.verdicts import Policy
-from kveval.records import Manifest
-from kveval.validation import key_of, reason_of
+from kveval.run.records import Manifest
 
 
 def policy_of(manifest: Manifest, overrides: Mapping[str, Any] | None = None) -> Policy:

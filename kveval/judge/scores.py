@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kveval.judge.pairing import Group, has_right_answer, members
-from kveval.judge.rundata import Run
+from kveval.judge.run_data import Run
 from kveval.judge.stats import Score, mean_score
 
 

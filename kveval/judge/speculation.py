@@ -12,9 +12,9 @@ from kveval.judge.comparison import Comparison
 from kveval.judge.diff import Contest, judge_contests
 from kveval.judge.drift import shared_positions
 from kveval.judge.pairing import pair
-from kveval.judge.rundata import Run
+from kveval.judge.run_data import Run
 from kveval.judge.verdicts import Policy
-from kveval.records import VariantRun, unpack_logprobs
+from kveval.run.records import VariantRun, unpack_logprobs
 
 
 @dataclass(frozen=True, slots=True)

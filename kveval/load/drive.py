@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import psutil
 
-from kveval.engines.facts import counters
+from kveval.engines.client.client import Answer, Client, Request
+from kveval.engines.vllm.facts import counters
 from kveval.load.prompts import Remake, arrivals_s, prompts, warmup_prompts
 from kveval.load.sample import Samples, device_bytes, sampling
-from kveval.load_results import Level
-from kveval.measure.client import Answer, Client, Request
+from kveval.run.load_results import Level
 
 
 @dataclass(frozen=True, slots=True)

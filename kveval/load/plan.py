@@ -6,14 +6,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kveval.config import SweepConfig
-from kveval.engines.capabilities import ResolvedVariant
-from kveval.engines.installation import Installation
-from kveval.load_config import LoadConfig
-from kveval.load_results import Level
-from kveval.measure.model import Model, read_model
-from kveval.measure.plan import Plan, check_flags, check_load_fits, flag_tokens, hash_models, plan_variants, windows
-from kveval.tasks.prompt import PromptFormat
+from kveval.config.load import LoadConfig
+from kveval.config.sweep import SweepConfig
+from kveval.engines.variants import ResolvedVariant
+from kveval.engines.vllm.installation import Installation
+from kveval.measure.plan.plan import (
+    Plan,
+    check_flags,
+    check_load_fits,
+    flag_tokens,
+    hash_models,
+    plan_variants,
+    windows,
+)
+from kveval.models.checkpoint import Model, read_model
+from kveval.run.load_results import Level
+from kveval.tasks.assembly.prompt import PromptFormat
 
 # Room for what a server adds to a prompt, such as its beginning-of-sequence token.
 _SLACK_TOKENS = 8

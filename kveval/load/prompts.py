@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from kveval.load_results import Level
-from kveval.tasks.prompt import PromptFormat, transformers_tokenizer
+from kveval.run.load_results import Level
+from kveval.tasks.assembly.prompt import PromptFormat, transformers_tokenizer
 
 # Streams of one level's generator, so that changing one leaves the others as they are.
 _PROMPTS, _WARMUP, _LENGTHS, _ARRIVALS = range(4)

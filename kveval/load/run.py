@@ -11,22 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import kveval
+from kveval.config.environment import without_secrets
 from kveval.engines.base import Engine
-from kveval.engines.capabilities import ResolvedVariant
-from kveval.engines.endpoint_facts import judge_attached
-from kveval.engines.facts import Facts, judge_facts
-from kveval.environment import without_secrets
+from kveval.engines.client.client import Client
+from kveval.engines.openai.facts import judge_attached
+from kveval.engines.variants import ResolvedVariant
+from kveval.engines.vllm.facts import Facts, judge_facts
 from kveval.errors import EngineError, FactsError, ResumeError, RunDirectoryError
 from kveval.load.drive import drive, first_token
 from kveval.load.plan import LoadPlan, load_plan_of
 from kveval.load.prompts import Remake, as_text, ordinary_tokens, with_own_beginning
 from kveval.load.summary import summarize
-from kveval.load_results import LOAD_FILE, LoadDocument, LoadStatus, LoadVariant, read_load, write_load
 from kveval.measure import provenance
-from kveval.measure.client import Client
-from kveval.measure.plan import Plan
+from kveval.measure.plan.plan import Plan
 from kveval.measure.sweep import open_engine
-from kveval.runs import RunDirectory
+from kveval.run.directory import RunDirectory
+from kveval.run.load_results import LOAD_FILE, LoadDocument, LoadStatus, LoadVariant, read_load, write_load
 
 _DYING_SECONDS = 3.0
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
-from kveval.measure.client import Client
+from kveval.engines.client.client import Client
 
 _GAUGES = {
     "vllm:num_requests_running": "running",

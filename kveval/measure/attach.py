@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kveval.endpoint_config import EndpointConfig
-from kveval.engines.capabilities import ResolvedVariant
-from kveval.engines.endpoint import EndpointEngine
-from kveval.measure.launchable import Launchable
+from kveval.config.endpoint import EndpointConfig
+from kveval.engines.openai.engine import EndpointEngine
+from kveval.engines.variants import ResolvedVariant
+from kveval.measure.plan.launchable import Launchable
 
 _PROBE = "The harbour was quiet in the early morning."
 

@@ -9,15 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 from kveval.engines.base import Engine
-from kveval.engines.capabilities import ResolvedVariant
-from kveval.engines.facts import Facts
-from kveval.measure.asking import record_of, request_of
-from kveval.measure.client import Client
-from kveval.measure.plan import Plan
+from kveval.engines.client.client import Client
+from kveval.engines.variants import ResolvedVariant
+from kveval.engines.vllm.facts import Facts
+from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
+from kveval.measure.records import record_of, request_of
 from kveval.measure.schedule import Group, ask_all, cold_tokens, is_cold_checked
-from kveval.records import Manifest
-from kveval.runs import RunDirectory
+from kveval.run.directory import RunDirectory
+from kveval.run.records import Manifest
 from kveval.tasks.task import Sample
 
 

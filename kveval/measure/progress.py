@@ -17,7 +17,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from kveval.records import Record
+from kveval.run.records import Record
 
 
 class Reporter(Protocol):

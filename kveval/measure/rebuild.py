@@ -9,17 +9,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kveval.config import SweepConfig, validate_config
+from kveval.config.sweep import SweepConfig, validate_config
 from kveval.errors import KvevalError, RunDirectoryError
-from kveval.measure.given import load_given
-from kveval.measure.model import read_model
-from kveval.measure.plan import cells_of, samples_of_cell
-from kveval.measure.route import choose_route, server_template
-from kveval.records import Manifest, SampleRow
-from kveval.tasks.chat import ChatTemplate
-from kveval.tasks.given import given_samples
+from kveval.measure.plan.fixed_prompts import load_given
+from kveval.measure.plan.plan import cells_of, samples_of_cell
+from kveval.measure.plan.route import choose_route, server_template
+from kveval.models.checkpoint import read_model
+from kveval.run.records import Manifest, SampleRow
+from kveval.tasks.assembly.chat import ChatTemplate
+from kveval.tasks.assembly.prompt import PromptFormat
+from kveval.tasks.external.fixed_prompts import given_samples
 from kveval.tasks.loader import load_tasks
-from kveval.tasks.prompt import PromptFormat
 from kveval.tasks.task import Sample
 
 

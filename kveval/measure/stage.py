@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from kveval.engines.base import Engine
-from kveval.engines.capabilities import ResolvedVariant
-from kveval.engines.facts import Facts
+from kveval.engines.variants import ResolvedVariant
+from kveval.engines.vllm.facts import Facts
 
 
 class Stage(Protocol):

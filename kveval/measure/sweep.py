@@ -9,27 +9,27 @@ from pathlib import Path
 from typing import Any
 
 from kveval.engines.base import Engine
-from kveval.engines.capabilities import ResolvedVariant
-from kveval.engines.endpoint_facts import judge_attached
-from kveval.engines.facts import Facts, counters, judge_facts
-from kveval.engines.speculation import judge_partner, with_drafts_judged
-from kveval.engines.vllm import VLLMEngine
+from kveval.engines.client.client import Client
+from kveval.engines.openai.facts import judge_attached
+from kveval.engines.smoke import smoke
+from kveval.engines.variants import ResolvedVariant
+from kveval.engines.vllm.engine import VLLMEngine
+from kveval.engines.vllm.facts import Facts, counters, judge_facts
+from kveval.engines.vllm.speculation import judge_partner, with_drafts_judged
 from kveval.errors import EngineError, FactsError, ResumeError
 from kveval.measure import provenance
-from kveval.measure.asking import record_of, request_of, sample_row, with_failed_scorers
 from kveval.measure.attach import attach
-from kveval.measure.client import Client
 from kveval.measure.cold import ColdCheck
-from kveval.measure.identity import check_same_engine, check_same_run, new_manifest
-from kveval.measure.launchable import Launchable
-from kveval.measure.plan import Plan
+from kveval.measure.plan.identity import check_same_engine, check_same_run, new_manifest
+from kveval.measure.plan.launchable import Launchable
+from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
+from kveval.measure.records import record_of, request_of, sample_row, with_failed_scorers
 from kveval.measure.schedule import Remaining, ask_all, cold_tokens, group_by_haystack, prefill_shares
 from kveval.measure.sharing import planned_hit_tokens, with_sharing_judged
-from kveval.measure.smoke import smoke
 from kveval.measure.stage import Stage
-from kveval.records import Finding, Manifest
-from kveval.runs import RunDirectory
+from kveval.run.directory import RunDirectory
+from kveval.run.records import Finding, Manifest
 from kveval.tasks.task import Sample
 
 EngineFactory = Callable[[Plan, ResolvedVariant, Path], Engine]

@@ -108,7 +108,7 @@ _FORMATS = {
     )
 }
 _SHORT = {"bf16": "bfloat16", "fp16": "float16", "int8": "int8_per_token_head"}
-# kveval's own names (kveval.config.SHORTHANDS); int4_per_token_head is another format.
+# kveval's own names (kveval.config.sweep.SHORTHANDS); int4_per_token_head is another format.
 _EMULATED_ONLY = ("int4", "int2")
 _DEFAULT = ("bfloat16", "fp8", "int8_per_token_head", "int4_per_token_head", "nvfp4", "fp8_ds_mla")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kveval.errors import ConfigError
-from kveval.tasks.haystack import Builder, build_samples, frame_texts, plan_haystack
-from kveval.tasks.prompt import PromptFormat
+from kveval.tasks.assembly.haystack import Builder, build_samples, frame_texts, plan_haystack
+from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.task import Cell
 
 PREVIEW = "kveval_preview"

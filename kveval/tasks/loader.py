@@ -17,8 +17,8 @@ import yaml
 from kveval.errors import ConfigError, KvevalError, nearest
 from kveval.resources import tasks_directory
 from kveval.tasks.dataset import PREVIEW, HaystackDataset
-from kveval.tasks.own_code import one_line, own_code
 from kveval.tasks.task import Sample, Task
+from kveval.tasks.user_code import one_line, own_code
 
 PREFIX = "kveval_"
 """Task names begin with it in YAML, where they live beside lm-eval's own; kveval's users may leave it out."""

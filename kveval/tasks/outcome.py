@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kveval.records import Outcome
-from kveval.tasks.scorers import abstains, answer_of, names, words_of
+from kveval.run.records import Outcome
+from kveval.tasks.scoring.text import abstains, answer_of, names, words_of
 
 
 def classify(

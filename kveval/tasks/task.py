@@ -126,7 +126,7 @@ class Task:
             YAML names.
         score: lm-eval's ``process_results``: (doc, output text) -> metrics in [0, 1]. ``metrics["score"]`` decides;
             there is none for a doc with ``scored`` False.
-        builder: makes the haystacks of a cell; see `kveval.tasks.haystack`. None where prompts are given.
+        builder: makes the haystacks of a cell; see `kveval.tasks.assembly.haystack`. None where prompts are given.
         answer_prefix: lm-eval's ``gen_prefix`` of one document: text a base model continues; unused in chat prompts.
         stop: strings that end the output of completion prompts; unused in chat prompts.
     """

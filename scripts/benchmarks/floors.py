@@ -10,12 +10,12 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from kveval.config import SweepConfig
-from kveval.engines.installation import find_installation
-from kveval.measure.plan import make_plan
+from kveval.config.sweep import SweepConfig
+from kveval.engines.vllm.installation import find_installation
+from kveval.measure.plan.plan import make_plan
 from kveval.measure.progress import LineReporter
 from kveval.measure.sweep import sweep
-from kveval.runs import RunDirectory
+from kveval.run.directory import RunDirectory
 
 # SmolLM2 reads 8,192 tokens, output included.
 _CONTEXT_LENGTHS = {"smollm2": ("2k", "7k"), "gemma3-270m": ("2k", "8k")}

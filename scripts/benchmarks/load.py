@@ -9,12 +9,12 @@ import uuid
 from typing import Any
 
 from benchmarks.server import Server
-from kveval.config import RequestsConfig
+from kveval.config.sweep import RequestsConfig
+from kveval.engines.client.client import Client
 from kveval.load.drive import drive
 from kveval.load.prompts import ordinary_tokens
 from kveval.load.summary import summarize
-from kveval.load_results import Level
-from kveval.measure.client import Client
+from kveval.run.load_results import Level
 
 _ROUNDS = 15
 _PROMPT_TOKENS = 512

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import httpx
 
 from benchmarks.server import Server
-from kveval.measure.asking import request_of
-from kveval.measure.client import Client
-from kveval.measure.plan import Plan
+from kveval.engines.client.client import Client
+from kveval.measure.plan.plan import Plan
+from kveval.measure.records import request_of
 from kveval.measure.schedule import group_by_haystack
 
 _PAIRS = 9

@@ -38,10 +38,10 @@ def measure() -> dict[str, Any]:
 
 def report() -> None:
     """Builds once and prints the figures; the process must be fresh, for its peak memory to mean anything."""
-    from kveval.demo_models import demo_model
-    from kveval.tasks.haystack import build_samples
+    from kveval.models.demo import demo_model
+    from kveval.tasks.assembly.haystack import build_samples
+    from kveval.tasks.assembly.prompt import PromptFormat
     from kveval.tasks.loader import load_tasks
-    from kveval.tasks.prompt import PromptFormat
     from kveval.tasks.task import Cell
 
     name = "niah_multikey"

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from kveval.records import Manifest, Record, SampleRow, VariantRun, ids_sha256, pack_logprobs
-from kveval.runs import RunDirectory
-from kveval.storage import to_json
+from kveval.run.directory import RunDirectory
+from kveval.run.records import Manifest, Record, SampleRow, VariantRun, ids_sha256, pack_logprobs
+from kveval.run.storage import to_json
 
 SAMPLES, FLIPS = 10_000, 500
 _LENGTHS = (4_096, 8_192, 16_384, 32_768, 65_536)
@@ -37,7 +37,7 @@ _BUILD = """
 import json, resource, sys, time
 from pathlib import Path
 started, started_cpu = time.perf_counter(), time.process_time()
-from kveval.report.html import build_report
+from kveval.report.html.html import build_report
 build_report(Path(sys.argv[1]))
 print(json.dumps({"seconds": round(time.perf_counter() - started, 2),
                   "cpu_seconds": round(time.process_time() - started_cpu, 2),

@@ -13,14 +13,14 @@ from typing import Any
 import httpx
 import psutil
 
-from kveval.config import SweepConfig
-from kveval.engines.facts import Facts
-from kveval.engines.installation import Installation, find_installation
-from kveval.engines.vllm import VLLMEngine
-from kveval.measure.plan import Plan, make_plan, plan_variants
+from kveval.config.sweep import SweepConfig
+from kveval.engines.vllm.engine import VLLMEngine
+from kveval.engines.vllm.facts import Facts
+from kveval.engines.vllm.installation import Installation, find_installation
+from kveval.measure.plan.plan import Plan, make_plan, plan_variants
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
-from kveval.records import VariantRun
+from kveval.run.records import VariantRun
 
 LONGEST_TOKENS = 4096
 _OUTPUT_TOKENS = 256

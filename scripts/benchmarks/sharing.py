@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.server import LONGEST_TOKENS, Server
-from kveval.engines.facts import counters
-from kveval.measure.asking import request_of
-from kveval.measure.client import Client
-from kveval.measure.plan import Plan
+from kveval.engines.client.client import Client
+from kveval.engines.vllm.facts import counters
+from kveval.measure.plan.plan import Plan
+from kveval.measure.records import request_of
 
 _QUESTIONS = 10
 

@@ -7,10 +7,10 @@ import time
 from collections import defaultdict
 from typing import Any
 
-from kveval.demo_models import demo_model
-from kveval.tasks.haystack import build_samples
+from kveval.models.demo import demo_model
+from kveval.tasks.assembly.haystack import build_samples
+from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.loader import list_tasks, load_tasks
-from kveval.tasks.prompt import PromptFormat
 from kveval.tasks.task import Cell, Task
 
 _CONTEXT_LENGTH = 128 * 1024

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from make_run import Answer, make_run, make_samples, scored
+from support.make_run import Answer, make_run, make_samples, scored
 
 from kveval.errors import IncomparableError, RunDirectoryError
-from kveval.judge.bless import bless
+from kveval.judge.blessed.bless import bless
 from kveval.judge.comparison import Comparison
 from kveval.judge.diff import Judgement, judge_run
 from kveval.judge.flipped import flipped_samples
 from kveval.judge.headline import headlines
 from kveval.judge.pairing import Group
-from kveval.judge.rundata import check_comparable, load_run
+from kveval.judge.run_data import check_comparable, load_run
 from kveval.judge.verdicts import Policy
-from kveval.records import Outcome, SampleRow
-from kveval.report.sides import diff
-from kveval.runs import RunDirectory
+from kveval.report.terminal.sides import diff
+from kveval.run.directory import RunDirectory
+from kveval.run.records import Outcome, SampleRow
 
 
 def losing(share: float, of: Answer) -> Answer:

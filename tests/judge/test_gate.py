@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from make_run import Answer, make_run, make_samples, scored
+from support.make_run import Answer, make_run, make_samples, scored
 from typer.testing import CliRunner
 
-from kveval.cli import app
+from kveval.cli.app import app
 from kveval.errors import KvevalError
-from kveval.records import Outcome, SampleRow
-from kveval.runs import RunDirectory
+from kveval.run.directory import RunDirectory
+from kveval.run.records import Outcome, SampleRow
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Result:
 
 
 def kveval(*arguments: str | Path) -> Result:
-    """As `kveval.cli.main` ends: a deliberate error is one line and its exit code."""
+    """As `kveval.cli.app.main` ends: a deliberate error is one line and its exit code."""
     done = CliRunner().invoke(app, [str(argument) for argument in arguments])
     if isinstance(done.exception, KvevalError):
         return Result(done.exception.exit_code, f"error: {done.exception}")
@@ -366,7 +366,7 @@ class TestBrokenRuns:
         def crash(*_: Any, **__: Any) -> None:
             raise TypeError("oops")
 
-        monkeypatch.setattr("kveval.report.gate.gate", crash)
+        monkeypatch.setattr("kveval.report.files.gate.gate", crash)
         result = kveval("gate", path)
         assert result.code == 3
         assert "kveval itself failed: TypeError: oops" in result.text
@@ -558,7 +558,7 @@ def test_help_has_examples() -> None:
 
 
 def test_main_ends_with_the_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kveval.cli import main
+    from kveval.cli.app import main
 
     monkeypatch.setattr("sys.argv", ["kveval", "gate", str(make_run(tmp_path / "run", answers=BAD))])
     with pytest.raises(SystemExit) as ended:

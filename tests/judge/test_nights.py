@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
+from support import ROOT
 
-PATH = Path(__file__).parents[2] / "scripts" / "benchmarks" / "nights.py"
+PATH = ROOT / "scripts" / "benchmarks" / "nights.py"
 
 
 @pytest.fixture(scope="module")

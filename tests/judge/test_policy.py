@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from make_run import make_run, scored
+from support.make_run import make_run, scored
 
 from kveval.errors import ConfigError
 from kveval.judge.diff import judge_run
 from kveval.judge.policy import policy_of
-from kveval.judge.rundata import load_run
+from kveval.judge.run_data import load_run
 from kveval.judge.verdicts import Policy
-from kveval.records import Manifest
+from kveval.run.records import Manifest
 
 
 def manifest(tmp_path: Path, judge: Any) -> Manifest:

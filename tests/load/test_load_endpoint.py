@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scripted import Reply
-from scripted_endpoint import BARE, ScriptedEndpoint
+from support.scripted import Reply
+from support.scripted_endpoint import BARE, ScriptedEndpoint
 
-from kveval.config import validate_config
-from kveval.engines.installation import NOTHING_TO_LAUNCH
+from kveval.config.sweep import validate_config
+from kveval.engines.vllm.installation import NOTHING_TO_LAUNCH
 from kveval.load.plan import LoadPlan, make_load_plan
 from kveval.load.prompts import as_text, with_own_beginning
 from kveval.load.run import run_load
-from kveval.load_results import LoadDocument
-from kveval.tasks.prompt import PromptFormat
+from kveval.run.load_results import LoadDocument
+from kveval.tasks.assembly.prompt import PromptFormat
 
 TOKENS = tuple(range(100, 400))
 LOAD = {
@@ -35,7 +35,7 @@ def words(*_: Any) -> Reply:
 @pytest.fixture(autouse=True)
 def _stand_ins(stand_in: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kveval.load.run.ordinary_tokens", lambda _: TOKENS)
-    monkeypatch.setattr("kveval.engines.endpoint._DEFAULT_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("kveval.engines.openai.engine._DEFAULT_RETRY_SECONDS", 0.01)
     monkeypatch.setattr("kveval.measure.provenance.git_state", lambda _: None)
 
 

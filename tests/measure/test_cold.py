@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 import tenacity
-from scripted import Oracle, Reply, ScriptedEngines
+from support.scripted import Oracle, Reply, ScriptedEngines
 
-from kveval.measure.describe import describe
-from kveval.measure.plan import Plan
+from kveval.measure.plan.describe import describe
+from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.schedule import cold_samples, group_by_haystack
 from kveval.measure.sweep import sweep
-from kveval.records import Manifest, Record
-from kveval.runs import RunDirectory
+from kveval.run.directory import RunDirectory
+from kveval.run.records import Manifest, Record
 
 Planner = Callable[..., Plan]
 SMOKE = "kveval-smoke"
@@ -25,7 +25,7 @@ SMOKE = "kveval-smoke"
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kveval.measure.client._BACKOFF", tenacity.wait_none(), raising=False)
+    monkeypatch.setattr("kveval.engines.client.client._BACKOFF", tenacity.wait_none(), raising=False)
     monkeypatch.setattr("kveval.measure.provenance.git_state", lambda _: None)
 
 

@@ -4,10 +4,10 @@ import io
 
 import pytest
 from rich.console import Console
-from test_records import RECORD
+from support.stored import RECORD
 
 from kveval.measure.progress import BarReporter, LineReporter, Reporter, SilentReporter, _duration
-from kveval.records import Record
+from kveval.run.records import Record
 
 
 def tell(reporter: Reporter, samples: int, done: int = 0) -> None:

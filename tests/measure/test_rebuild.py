@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from kveval.errors import RunDirectoryError
-from kveval.measure.identity import new_manifest
-from kveval.measure.plan import Plan
+from kveval.measure.plan.identity import new_manifest
+from kveval.measure.plan.plan import Plan
 from kveval.measure.rebuild import rebuild_prompt
-from kveval.records import SampleRow
+from kveval.run.records import SampleRow
 from kveval.tasks.task import Sample
 
 

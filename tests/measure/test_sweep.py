@@ -12,22 +12,22 @@ from typing import Any
 
 import pytest
 import tenacity
-from scripted import Oracle, Reply, ScriptedEngines, always
+from support.scripted import Oracle, Reply, ScriptedEngines, always
 
-from kveval.engines.vllm import VLLMEngine
+from kveval.engines.vllm.engine import VLLMEngine
 from kveval.errors import EngineError, FactsError, ResumeError, RunDirectoryError, StorageError
-from kveval.measure.plan import Plan
+from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import launch_vllm, sweep
-from kveval.records import Manifest, Record
-from kveval.runs import RunDirectory
+from kveval.run.directory import RunDirectory
+from kveval.run.records import Manifest, Record
 
 Planner = Callable[..., Plan]
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kveval.measure.client._BACKOFF", tenacity.wait_none())
+    monkeypatch.setattr("kveval.engines.client.client._BACKOFF", tenacity.wait_none())
     monkeypatch.setattr("kveval.measure.provenance.git_state", lambda _: None)
 
 
@@ -704,7 +704,7 @@ async def test_a_full_disk_ends_the_run_and_resume_finishes_it(plan_of: Planner,
             nonlocal appended
             appended += 1
             if appended > 8:
-                disk.setattr("kveval.runs._write_all", full)
+                disk.setattr("kveval.run.directory._write_all", full)
             append(self, record)
 
         disk.setattr(RunDirectory, "append", until_full)

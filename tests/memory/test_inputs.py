@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import DATA
 
 from kveval.errors import ConfigError, UsageError
 from kveval.memory.architecture import read_architecture
@@ -164,7 +165,7 @@ def test_configs_that_cannot_be_sized(changes: dict[str, Any], words: list[str])
 
 
 NAMES = sorted(
-    {key for path in (Path(__file__).parents[1] / "data" / "configs").glob("*.json") for key in _flat(path)}
+    {key for path in (DATA / "configs").glob("*.json") for key in _flat(path)}
     | {
         "_sliding_window_pattern", "attn_config", "attn_type_list", "attn_layer_indices", "full_attn_idxs",
         "global_head_dim", "hybrid_override_pattern", "index_head_dim", "linear_attn_config", "mamba_n_heads",

@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 import yaml
+from support import DATA, ROOT
 
-from kveval.config import EngineConfig, VariantConfig
-from kveval.demo_models import DEMO_MODELS
-from kveval.engines.capabilities import ResolvedVariant
-from kveval.engines.installation import find_installation
-from kveval.engines.vllm import VLLMEngine
+from kveval.config.sweep import EngineConfig, VariantConfig
+from kveval.engines.variants import ResolvedVariant
+from kveval.engines.vllm.engine import VLLMEngine
+from kveval.engines.vllm.installation import find_installation
 from kveval.memory.architecture import read_architecture
 from kveval.memory.budget import GIB
 from kveval.memory.estimate import capacity_tokens
 from kveval.memory.formats import parse_format
 from kveval.memory.measured import theory_beside_measured
 from kveval.memory.pool import make_pool
+from kveval.models.demo import DEMO_MODELS
 
-DATA = Path(__file__).parents[1] / "data"
 MEASURED = yaml.safe_load((DATA / "memory_measured.yaml").read_text())
 needs_vllm = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="no vLLM in this environment")
 
@@ -100,7 +100,7 @@ def test_vllms_allocator_makes_the_same_pool() -> None:
         for stored in formats
         for length in lengths
     ]
-    script = Path(__file__).with_name("vllm_allocator.py")
+    script = ROOT / "tests" / "support" / "vllm_allocator.py"
     given = json.dumps({"cases": cases, "in_flight_tokens": in_flight, "cache_bytes": cache, "block_size": 16})
     ran = subprocess.run([sys.executable, str(script)], input=given, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr[-2000:]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+from support import DATA
 
 from kveval.errors import UsageError
 from kveval.memory.architecture import Architecture, read_architecture
@@ -14,7 +14,7 @@ from kveval.memory.estimate import estimate
 from kveval.memory.formats import parse_format
 from kveval.memory.pool import make_pool
 
-CONFIGS = Path(__file__).parents[1] / "data" / "configs"
+CONFIGS = DATA / "configs"
 KIB = 1024
 
 

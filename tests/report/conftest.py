@@ -4,15 +4,10 @@ import importlib.resources
 import importlib.util
 import os
 import shutil
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-# `make_run` writes the synthetic runs of the judge's tests too.
-sys.path.insert(0, str(Path(__file__).parents[1] / "judge"))
 
 
 def missing(what: str) -> None:

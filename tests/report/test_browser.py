@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from make_run import make_run, make_samples, scored
+from support.make_run import make_run, make_samples, scored
 
-from kveval.records import Outcome, SampleRow
-from kveval.report.history import build_reports
-from kveval.report.html import build_report
+from kveval.report.history.history import build_reports
+from kveval.report.html.html import build_report
+from kveval.run.records import Outcome, SampleRow
 
 pytestmark = pytest.mark.browser
 

@@ -4,10 +4,10 @@ import pytest
 
 from kveval.errors import ConfigError
 from kveval.resources import tasks_directory
-from kveval.tasks.haystack import build_samples
+from kveval.tasks.assembly.haystack import build_samples
+from kveval.tasks.assembly.prompt import PromptFormat
+from kveval.tasks.families.needle.needle import niah_single
 from kveval.tasks.loader import list_tasks, load_tasks
-from kveval.tasks.needle import niah_single
-from kveval.tasks.prompt import PromptFormat
 from kveval.tasks.task import Cell
 
 NAMES = [info.name for info in list_tasks()]

@@ -8,15 +8,15 @@ import pytest
 
 from kveval.errors import ConfigError, InfrastructureError
 from kveval.resources import tasks_directory
-from kveval.tasks.haystack import build_samples
+from kveval.tasks.assembly.haystack import build_samples
+from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.loader import check_scorer, list_tasks, load_tasks, task_from_yaml
-from kveval.tasks.prompt import PromptFormat
 from kveval.tasks.task import Cell
 
 OWN_TASK = """
 include: {shipped}/needle/_needle_yaml
 task: {name}
-custom_dataset: !function kveval.tasks.needle.niah_multikey
+custom_dataset: !function kveval.tasks.families.needle.needle.niah_multikey
 metadata:
   version: 7
   description: my own

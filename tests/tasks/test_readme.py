@@ -1,17 +1,17 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
+from support import ROOT
 
 from kveval.resources import tasks_directory
-from kveval.tasks.haystack import build_samples
+from kveval.tasks.assembly.haystack import build_samples
+from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.loader import list_tasks, load_tasks
-from kveval.tasks.prompt import PromptFormat
 from kveval.tasks.task import Cell
 
-README = (Path(__file__).parents[2] / "tasks" / "README.md").read_text(encoding="utf-8")
+README = (ROOT / "tasks" / "README.md").read_text(encoding="utf-8")
 STAND_IN = PromptFormat.stand_in()
 
 

@@ -1,0 +1,155 @@
+"""The commands that judge a run directory: no engine, no GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kveval.cli.console import STDOUT, print_json
+from kveval.errors import UsageError
+
+judge_app = typer.Typer()
+
+Margin = Annotated[float | None, typer.Option(help="Largest loss accepted, such as 0.02 for 2 points.")]
+FamilyMargins = Annotated[
+    list[str] | None, typer.Option(help="Margin of one task family, such as needle=0.01; may be repeated.")
+]
+Confidence = Annotated[float | None, typer.Option(help="Of every interval, such as 0.95.")]
+MinBaselineScore = Annotated[float | None, typer.Option(help="Least overall score of the baseline.")]
+MaxUnansweredShare = Annotated[
+    float | None, typer.Option(help="Share of unanswered samples above which the infrastructure is to blame.")
+]
+PolicyConfig = Annotated[
+    str | None, typer.Option(help="Take the policy from this sweep configuration, not from the run's own.")
+]
+
+
+@judge_app.command(
+    epilog="Examples:\n\n"
+    "  kveval gate runs/tonight\n\n"
+    "  kveval gate runs/tonight --against baselines/llama-8b.json\n\n"
+    "  kveval gate runs/tonight --margin 0.02 --family-margin needle=0.01 --inconclusive allow\n\n"
+    "  kveval gate runs/tonight --out ci --json\n\n"
+    "Exit codes: 0 pass, 1 regression, 2 usage, 3 infrastructure, 4 incomparable, 5 inconclusive where that blocks."
+)
+def gate(
+    run: Annotated[Path, typer.Argument(help="A run directory.")],
+    against: Annotated[
+        Path | None, typer.Option(help="A blessed file: also compare every variant with itself in that run.")
+    ] = None,
+    margin: Margin = None,
+    family_margin: FamilyMargins = None,
+    confidence: Confidence = None,
+    inconclusive: Annotated[
+        str | None, typer.Option(help="block, or allow: whether an open verdict keeps the gate shut.")
+    ] = None,
+    min_baseline_score: MinBaselineScore = None,
+    max_unanswered_share: MaxUnansweredShare = None,
+    config: PolicyConfig = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for junit.xml, summary.md and verdict.json; default RUN.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print verdict.json instead of the table.")] = False,
+) -> None:
+    """Decide by policy whether a run passes: against its own baseline, and against a blessed run."""
+    from kveval.report.files import gate as gates
+
+    flags = {
+        "margin": margin,
+        "margins": _margins(family_margin),
+        "confidence": confidence,
+        "inconclusive": inconclusive,
+        "min_baseline_score": min_baseline_score,
+        "max_unanswered_share": max_unanswered_share,
+    }
+    given = {key: value for key, value in flags.items() if value is not None}
+    decision = gates.decide(run, against=against, config=config, overrides=given, out=out)
+    if as_json:
+        print_json(decision.document)
+    else:
+        STDOUT.print(decision.table)
+        STDOUT.print(f"written: {decision.folder}/verdict.json, summary.md, junit.xml", markup=False, highlight=False)
+    raise typer.Exit(decision.document["exit_code"])
+
+
+def _margins(texts: list[str] | None) -> dict[str, float] | None:
+    margins = {}
+    for text in texts or []:
+        family, _, number = text.partition("=")
+        try:
+            margins[family.strip()] = float(number)
+        except ValueError:
+            raise UsageError(f"--family-margin: {text!r} is not FAMILY=MARGIN; allowed: such as needle=0.01") from None
+    return margins or None
+
+
+@judge_app.command(
+    epilog="Examples:\n\n"
+    "  kveval recommend runs/tonight\n\n"
+    "  kveval recommend runs/tonight --sequences 32\n\n"
+    "  kveval recommend runs/tonight --margin 0.01 --json\n\n"
+    "Exit codes: 0 a candidate is recommended; else stay with the baseline: 1 every candidate loses, 2 usage, "
+    "3 infrastructure, 5 something is open or saves no memory here."
+)
+def recommend(
+    run: Annotated[Path, typer.Argument(help="A run directory.")],
+    margin: Margin = None,
+    family_margin: FamilyMargins = None,
+    confidence: Confidence = None,
+    min_baseline_score: MinBaselineScore = None,
+    max_unanswered_share: MaxUnansweredShare = None,
+    config: PolicyConfig = None,
+    sequences: Annotated[
+        int | None, typer.Option(help="Also the context limit with so many requests at once, sharing nothing.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the recommendation as JSON.")] = False,
+) -> None:
+    """Print the serving flags of the setting that passes and frees most memory, and those to go back to."""
+    from kveval.report.terminal import recommendation
+
+    flags = {
+        "margin": margin,
+        "margins": _margins(family_margin),
+        "confidence": confidence,
+        "min_baseline_score": min_baseline_score,
+        "max_unanswered_share": max_unanswered_share,
+    }
+    given = {key: value for key, value in flags.items() if value is not None}
+    advice = recommendation.advise(run, config=config, overrides=given, sequences=sequences)
+    if as_json:
+        print_json(advice.document)
+    else:
+        STDOUT.print(advice.table, crop=False)
+    raise typer.Exit(advice.document["exit_code"])
+
+
+@judge_app.command(epilog="Example:\n\n  kveval bless runs/release-1.4 --out baselines/llama-8b.json")
+def bless(
+    run: Annotated[Path, typer.Argument(help="A run directory.")],
+    out: Annotated[Path, typer.Option(help="The file to write, made to be committed.")],
+) -> None:
+    """Write the answers of a run to a small file that later runs are held against."""
+    from kveval.report.files.gate import bless_run
+
+    judged = bless_run(run, out)
+    STDOUT.print(f"blessed: {out} (the gate calls this run: {judged.state})", markup=False, highlight=False)
+
+
+@judge_app.command(
+    epilog="Examples:\n\n"
+    "  kveval diff runs/monday runs/tuesday\n\n"
+    "  kveval diff runs/tonight:bf16 runs/tonight:fp8\n\n"
+    "  kveval diff baselines/llama-8b.json runs/tonight"
+)
+def diff(
+    first: Annotated[str, typer.Argument(help="RUN, RUN:VARIANT or a blessed file.")],
+    second: Annotated[str, typer.Argument(help="What is compared with it.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+) -> None:
+    """Compare two runs, or two variants, sample by sample."""
+    from kveval.report.terminal import sides
+
+    document = sides.diff(first, second)
+    print_json(document) if as_json else STDOUT.print(sides.render(document))

@@ -1,0 +1,1 @@
+"""What a user may write in a sweep configuration, and how it is checked."""

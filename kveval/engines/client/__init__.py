@@ -1,0 +1,1 @@
+"""Sends one question to an OpenAI-compatible server and reads the streamed answer."""

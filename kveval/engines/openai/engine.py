@@ -1,0 +1,217 @@
+"""Attaches to a server that already runs. Starts nothing, and stops nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+from kveval.config.endpoint import EndpointConfig
+from kveval.engines.base import OnStatus
+from kveval.engines.openai.access import Access, redirect_target, retry_after_s, why_unreachable
+from kveval.engines.openai.dialect import Asker, NoPromptError, Reply, Spell, events_of
+from kveval.engines.openai.facts import attached_facts
+from kveval.engines.variants import ResolvedVariant
+from kveval.engines.vllm.facts import Facts
+from kveval.errors import EngineError, FactsError
+
+_TIMEOUT = httpx.Timeout(60.0, connect=10.0)
+# Of one probe, over its repetitions.
+_MOST_RATE_LIMIT_SECONDS = 120.0
+_DEFAULT_RETRY_SECONDS = 2.0
+# They say nothing about what was asked: 429 and a gateway's 502 to 504.
+_PASSING = (429, 502, 503, 504)
+
+
+class EndpointEngine:
+    """One server somebody else runs.
+
+    Args:
+        prompt: token ids of a short prompt as samples are framed, to find out how the server takes them; `has_bos` and
+            `spell` as in `Asker`.
+        max_model_len: longest prompt plus output it must take, in tokens.
+        log_path: nothing is written there: the server's log is elsewhere.
+
+    Raises:
+        ConfigError: the variable that holds the key is not set.
+    """
+
+    def __init__(
+        self,
+        variant: ResolvedVariant,
+        endpoint: EndpointConfig,
+        *,
+        prompt: list[int],
+        has_bos: bool,
+        spell: Spell,
+        max_model_len: int,
+        logprobs: int,
+        log_path: Path,
+    ) -> None:
+        self.variant = variant
+        self.base_url = endpoint.url
+        self.model_name = endpoint.model
+        self.log_path = log_path
+        self.access = Access(endpoint.api_key(f"variants.{variant.name}.endpoint"), endpoint.ca_file)
+        self._endpoint = endpoint
+        self._prompt = prompt
+        self._has_bos = has_bos
+        self._spell = spell
+        self._max_model_len = max_model_len
+        self._logprobs = logprobs
+        self._served: Mapping[str, Any] = {}
+        self._answers_as: str | None = None
+
+    @property
+    def _whose(self) -> str:
+        return f"{self.variant.name}: {self.base_url}"
+
+    def _http(self) -> httpx.AsyncClient:
+        return self.access.http(self.base_url, _TIMEOUT)
+
+    async def start(self, on_status: OnStatus) -> None:
+        on_status("attaching to the server")
+        async with self._http() as http:
+            self._served = await self._find_model(http)
+            on_status("asking what the server understands")
+            asker = Asker(
+                lambda path, body: self._probe(http, path, body),
+                self.model_name, self._prompt, self._has_bos, self._spell, self._logprobs,
+            )  # fmt: skip
+            try:
+                dialect = await asker.find()
+            except NoPromptError as error:
+                raise EngineError(f"{self._whose}: its completion endpoint takes no prompt: {error}") from error
+            except (TypeError, AttributeError, LookupError, ValueError) as error:
+                raise EngineError(
+                    f"{self._whose}: its answers are not those of an OpenAI-compatible server "
+                    f"({self.access.message(repr(error))})"
+                ) from error
+        salt = "kveval-aa" if self.variant.role == "aa" and "cache_salt" not in dialect.unknown_fields else None
+        self.access = replace(
+            self.access, dialect=dialect, cache_salt=salt, served=self._served, answers_as=self._answers_as
+        )
+
+    async def _find_model(self, http: httpx.AsyncClient) -> Mapping[str, Any]:
+        """Raises FactsError: the server has other models."""
+        models = await self._json(http, "/v1/models")
+        entry = self.access.entry_of(models, self.model_name)
+        if entry is None:
+            data = models.get("data") if isinstance(models, Mapping) else None
+            names = [one.get("id") for one in data if isinstance(one, Mapping)] if isinstance(data, list) else []
+            listed = ", ".join(self.access.message(name, 200) for name in names[:10])
+            raise FactsError(
+                f"{self._whose} has no model {self.model_name!r} (endpoint.model); allowed: "
+                f"{listed or 'a server that lists its models at /v1/models'}"
+            )
+        window = entry.get("max_model_len") or self._endpoint.declared.max_model_len
+        if isinstance(window, int) and window < self._max_model_len:
+            raise FactsError(
+                f"{self._whose} takes {window} tokens (max_model_len), the longest prompt with its output needs "
+                f"{self._max_model_len}; allowed: lower context_lengths, or a server that takes them"
+            )
+        return entry
+
+    async def _json(self, http: httpx.AsyncClient, path: str) -> Any:
+        response = await self._send(http, "GET", path)
+        if response.status_code != httpx.codes.OK:
+            raise EngineError(f"{self._whose}{path}: HTTP {response.status_code}; allowed: an OpenAI-compatible server")
+        try:
+            return response.json()
+        except ValueError as error:
+            raise EngineError(f"{self._whose}{path}: not JSON; allowed: an OpenAI-compatible server") from error
+
+    async def _send(self, http: httpx.AsyncClient, method: str, path: str, body: Any = None) -> httpx.Response:
+        """Waits while the server is asked too often, or starts.
+
+        Raises:
+            EngineError: nothing answers, or not to us.
+        """
+        waited = 0.0
+        while True:
+            try:
+                response = await http.request(method, path, json=body)
+            except httpx.HTTPError as error:
+                raise self._unreachable(error) from error
+            target = redirect_target(response)
+            if target is not None:
+                raise EngineError(
+                    f"{self._whose} sends to another address, {self.access.message(target)}, and the key is not sent "
+                    "there; allowed: the address itself as endpoint.url"
+                )
+            if response.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+                raise EngineError(
+                    f"{self._whose}: HTTP {response.status_code}, "
+                    + (
+                        f"the key in {self._endpoint.api_key_env} is not accepted"
+                        if self.access.api_key
+                        else "it wants a key; allowed: endpoint.api_key_env, the variable that holds it"
+                    )
+                )
+            if response.status_code not in _PASSING:
+                return response
+            wait = retry_after_s(response) or _DEFAULT_RETRY_SECONDS
+            if waited + wait > _MOST_RATE_LIMIT_SECONDS:
+                raise EngineError(
+                    f"{self._whose}: HTTP {response.status_code} for {waited:.0f} s, and it says to wait {wait:.0f} s; "
+                    "allowed: a server that has room for a sweep"
+                )
+            waited += wait
+            await asyncio.sleep(wait)
+
+    async def _probe(self, http: httpx.AsyncClient, path: str, body: Mapping[str, Any]) -> Reply:
+        response = await self._send(http, "POST", path, body)
+        refusal = self.access.message(f"HTTP {response.status_code}: {response.text}")
+        if response.status_code != httpx.codes.OK:
+            return Reply([], refusal)
+        try:
+            events = events_of(response.text, response.headers.get("content-type", ""))
+        except ValueError:
+            return Reply([], refusal)
+        error = next((event["error"] for event in events if event.get("error")), None)
+        self._answers_as = self._answers_as or next(
+            (self.access.data(event["model"]) for event in events if isinstance(event.get("model"), str)), None
+        )
+        return Reply(events) if error is None else Reply([], self.access.message(error))
+
+    def exit_message(self) -> str | None:
+        # Its process is not ours to see; whether it answers is asked of it.
+        return None
+
+    def processes(self) -> list[psutil.Process]:
+        return []
+
+    async def facts(self) -> Facts:
+        async with self._http() as http:
+            version = await self._optional(http, "/version")
+            metrics = await self._optional(http, "/metrics")
+        facts = attached_facts(
+            self.variant,
+            self._endpoint,
+            self.access.dialect,
+            version=version,
+            metrics_text=metrics or "",
+            served=self._served,
+            answers_as=self._answers_as,
+        )
+        texts = {name: self.access.data(value) for name, value in facts if isinstance(value, str)}
+        return facts.model_copy(update=texts)
+
+    async def _optional(self, http: httpx.AsyncClient, path: str) -> str | None:
+        """What not every server has. Raises EngineError: it does not answer at all."""
+        try:
+            response = await http.get(path)
+        except httpx.HTTPError as error:
+            raise self._unreachable(error) from error
+        return response.text if response.status_code == httpx.codes.OK else None
+
+    def _unreachable(self, error: httpx.HTTPError) -> EngineError:
+        return EngineError(f"{self._whose}: {self.access.message(why_unreachable(error, self.base_url))}")
+
+    async def stop(self) -> None:
+        """Nothing: the server is not ours."""

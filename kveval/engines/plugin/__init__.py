@@ -1,0 +1,1 @@
+"""Runs inside vLLM: rounds K and V to an emulated format before they are stored."""

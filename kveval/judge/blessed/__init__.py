@@ -1,0 +1,1 @@
+"""Compares a run with an approved earlier run."""

@@ -1,0 +1,1 @@
+"""Recommends a cache setting to serve with."""

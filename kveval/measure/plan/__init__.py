@@ -1,0 +1,1 @@
+"""From a configuration to samples and launches."""

@@ -1,0 +1,106 @@
+"""A plan as data: what a sweep would ask and what that costs."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from kveval.config.endpoint import EndpointConfig
+from kveval.engines.vllm.speculation import speculation_notes
+from kveval.measure.plan.plan import Plan
+from kveval.measure.schedule import group_by_haystack, is_cold_checked
+from kveval.tasks.task import Sample
+
+# Assumed for the estimate only: useful arithmetic per second of one CPU core, and of a data-centre GPU.
+_CPU_CORE_FLOPS = 8e10
+_GPU_FLOPS = 2e14
+_LAUNCH_SECONDS = {"cpu": 45.0}
+_GPU_LAUNCH_SECONDS = 120.0
+
+
+def describe(plan: Plan) -> dict[str, Any]:
+    """The plan as data: what ``kveval sweep --dry-run`` prints."""
+    groups = group_by_haystack(plan.samples)
+    unshared = sum(len(sample.prompt) for sample in plan.samples)
+    shared = sum(group.shared_tokens + sum(len(s.prompt.tail) for s in group.samples) for group in groups)
+    output = sum(sample.max_output_tokens for sample in plan.samples)
+    share = len(plan.aa_sample_ids) / len(plan.samples)
+    passes = sum(share if variant.role == "aa" else 1.0 for variant in plan.variants)
+    checked = sum(is_cold_checked(variant.role) for variant in plan.variants)
+    cold = plan.cold_samples
+    cold_prefill = checked * sum(len(sample.prompt) for sample in cold)
+    cold_output = checked * sum(sample.max_output_tokens for sample in cold)
+    return {
+        "model": str(plan.model.path),
+        "device": plan.installation.device.kind,
+        "engine": _engine(plan),
+        "prompt_style": plan.prompt_format.style,
+        "asked_through": {task: f"{route.name} ({route.reason})" for task, route in plan.routes.items()},
+        "variants": [
+            {
+                "name": v.name, "role": v.role, "storage": v.storage,
+                "kv_cache_dtype": v.kv_cache_dtype + (" (declared)" if v.config.endpoint else ""),
+                "emulates": None if v.emulate is None else f"{v.emulate.format} {v.emulate.granularity}",
+                "endpoint": None if v.config.endpoint is None else _endpoint(v.config.endpoint),
+                "samples": len(plan.samples_of(v)),
+            }
+            for v in plan.variants
+        ],
+        "notes": speculation_notes(plan.variants),
+        "cells": _cell_rows(plan),
+        "samples": len(plan.samples),
+        "haystacks": len(groups),
+        "prompt_tokens": unshared,
+        "prefill_tokens_without_sharing": unshared,
+        "prefill_tokens_with_sharing": shared,
+        "output_tokens_at_most": output,
+        "engine_launches": 0 if plan.config.is_attached else len(plan.variants),
+        "requests": round(passes * len(plan.samples)) + checked * len(cold),
+        "of_them_without_prefix_cache": checked * len(cold),
+        "prefill_tokens_without_prefix_cache": cold_prefill,
+        "max_model_len": plan.max_model_len,
+        "estimate": _estimate(plan, passes * (shared + output) + cold_prefill + cold_output),
+    }  # fmt: skip
+
+
+def _engine(plan: Plan) -> str:
+    if plan.config.is_attached:
+        return "servers that already run"
+    return f"{plan.installation.distribution or 'configured command'} {plan.installation.version or ''}".strip()
+
+
+def _endpoint(endpoint: EndpointConfig) -> str:
+    declared = ", ".join(f"{key} {value}" for key, value in endpoint.declared.model_dump(exclude_none=True).items())
+    return f"{endpoint.model} at {endpoint.url}" + (f"; declared: {declared}" if declared else "")
+
+
+def _cell_rows(plan: Plan) -> list[dict[str, Any]]:
+    styles = {cell.task: cell.haystack_style for cell in plan.cells}
+    cells: dict[tuple[str, int], list[Sample]] = {}
+    for sample in plan.samples:
+        cells.setdefault((sample.task, sample.context_length), []).append(sample)
+    return [
+        {
+            "task": task, "context_length": context_length, "samples": len(samples),
+            "haystacks": len({sample.haystack_id for sample in samples}), "haystack": styles.get(task, "as given"),
+        }
+        for (task, context_length), samples in cells.items()
+    ]  # fmt: skip
+
+
+def _estimate(plan: Plan, tokens: float) -> dict[str, Any]:
+    """Seconds from 2 x parameters operations a token (Kaplan et al., arXiv 2001.08361, section 2.1)."""
+    if plan.config.is_attached:
+        none = {"seconds": None, "launch_seconds": 0, "asking_seconds": None}
+        return {**none, "assumes": "how fast the servers are is seen once the run is going"}
+    kind = plan.installation.device.kind
+    flops = _CPU_CORE_FLOPS * (os.cpu_count() or 1) if kind == "cpu" else _GPU_FLOPS
+    launches = _LAUNCH_SECONDS.get(kind or "", _GPU_LAUNCH_SECONDS) * len(plan.variants)
+    asking = tokens * 2 * plan.model.parameters / flops
+    return {
+        "seconds": round(launches + asking),
+        "launch_seconds": round(launches),
+        "asking_seconds": round(asking),
+        "assumes": f"{flops:.0e} operations per second; measured speed replaces this once the run is going"
+        + ("; what `load` takes comes on top" if plan.config.load else ""),
+    }

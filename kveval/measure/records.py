@@ -1,0 +1,112 @@
+"""From a sample and what came back to the record that is kept."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+import numpy as np
+
+from kveval.engines.client.answer import Answer, Request
+from kveval.errors import ConfigError
+from kveval.run.records import Finding, Outcome, Record, RecordError, SampleRow, pack_logprobs
+from kveval.tasks.outcome import classify
+from kveval.tasks.task import Sample, Task
+
+_FIRST_TOKENS = 8
+# What the engine itself reports for a probability of zero.
+_NO_LOGPROB = -9999.0
+
+
+def request_of(sample: Sample) -> Request:
+    return Request(sample.prompt.token_ids(), sample.max_output_tokens, sample.stop, chat=sample.chat)
+
+
+def sample_row(sample: Sample) -> SampleRow:
+    return SampleRow(
+        sample_id=sample.sample_id,
+        haystack_id=sample.haystack_id,
+        task=sample.task,
+        family=sample.family,
+        context_length=sample.context_length,
+        prompt_tokens=len(sample.prompt),
+        prompt_sha256=sample.prompt.sha256(),
+        first_token_ids=sample.prompt.first(_FIRST_TOKENS),
+        depth_percent=sample.depth_percent,
+        max_output_tokens=sample.max_output_tokens,
+        stop=list(sample.stop),
+        doc=dict(sample.doc),
+    )
+
+
+def record_of(sample: Sample, task: Task, variant: str, answer: Answer) -> Record:
+    outcome, metrics, error = _judge_answer(sample, task, answer)
+    return Record(
+        sample_id=sample.sample_id,
+        haystack_id=sample.haystack_id,
+        variant=variant,
+        task=sample.task,
+        family=sample.family,
+        context_length=sample.context_length,
+        depth_percent=sample.depth_percent,
+        outcome=outcome,
+        score=metrics.pop("score", 0.0),
+        metrics=metrics,
+        output=answer.text,
+        finish_reason=answer.finish_reason,
+        prompt_tokens=answer.prompt_tokens,
+        cached_tokens=answer.cached_tokens,
+        output_tokens=answer.output_tokens,
+        output_token_ids=answer.output_token_ids,
+        sent_at=answer.sent_at,
+        ttft_ms=answer.ttft_ms,
+        itl_ms=answer.itl_ms,
+        total_ms=answer.total_ms,
+        token_ms=answer.token_ms,
+        chunk_tokens=answer.chunk_tokens,
+        logprobs=None if outcome == "engine_error" else _packed(answer),
+        attempts=answer.attempts,
+        error=error,
+    )
+
+
+def with_failed_scorers(findings: Iterable[Finding], records: Iterable[Record]) -> list[Finding]:
+    """`findings` with one that counts outputs a task's own scorer failed on: their 0 may not be the model's."""
+    failed = [record.error for record in records if record.error and record.error.kind == "scorer_failed"]
+    kept = [finding for finding in findings if finding.code != "scorer_failed"]
+    if not failed:
+        return kept
+    message = (
+        f"outputs the scorer fails on, which count as invalid_format: {len(failed)}; the first: {failed[0].message}"
+    )
+    return [*kept, Finding(level="warning", code="scorer_failed", message=message)]
+
+
+def _judge_answer(sample: Sample, task: Task, answer: Answer) -> tuple[Outcome, dict[str, float], RecordError | None]:
+    if answer.error_kind is not None:
+        return "engine_error", {}, RecordError(kind=answer.error_kind, message=answer.error_message)
+    sent = len(sample.prompt) if answer.sent_tokens is None else answer.sent_tokens
+    if answer.prompt_tokens is not None and answer.prompt_tokens != sent:
+        message = f"the engine saw {answer.prompt_tokens} prompt tokens, {sent} were sent"
+        return "engine_error", {}, RecordError(kind="prompt_changed", message=message)
+    if answer.prompt_token_ids is not None and not np.array_equal(answer.prompt_token_ids, sample.prompt.token_ids()):
+        message = "the engine made other prompt tokens of the messages than the chat template does here"
+        return "engine_error", {}, RecordError(kind="prompt_changed", message=message)
+    try:
+        metrics = task.score(sample.doc, answer.text)
+    except ConfigError as error:  # the scorer met an output its author did not think of; the output is kept
+        logging.getLogger(__name__).warning("%s cannot score an output: %s", task.name, error)
+        return "invalid_format", {"valid": 0.0}, RecordError(kind="scorer_failed", message=str(error))
+    return classify(answer.text, answer.finish_reason, metrics, sample.doc), dict(metrics), None
+
+
+def _packed(answer: Answer) -> str | None:
+    if not answer.top_ids:
+        return None
+    width = max(len(row) for row in answer.top_ids)
+    ids = np.full((len(answer.top_ids), width), -1, dtype=np.int32)
+    values = np.full((len(answer.top_ids), width), _NO_LOGPROB, dtype=np.float32)
+    for position, (row_ids, row_values) in enumerate(zip(answer.top_ids, answer.top_logprobs, strict=True)):
+        ids[position, : len(row_ids)] = row_ids
+        values[position, : len(row_values)] = row_values
+    return pack_logprobs(ids, values)

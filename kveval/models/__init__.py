@@ -1,0 +1,1 @@
+"""Checkpoints and tokenizers as files, and the demo models."""

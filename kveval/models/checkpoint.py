@@ -1,0 +1,130 @@
+"""The checkpoint under test: its window, its size, and hashes that tell it from every other."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kveval.errors import ConfigError, nearest
+from kveval.models.demo import DEMO_MODELS, demo_model
+
+# Hashing all of a 140 GB checkpoint would take minutes before the first question.
+_WHOLE_FILE_BYTES = 1 << 30
+_SAMPLED_BLOCKS = 64
+_BLOCK_BYTES = 1 << 18
+
+_NESTED = ("text_config", "llm_config", "language_config")
+_POSITION_LIMITS = (
+    "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "max_target_positions",
+    "max_sequence_length", "max_seq_length", "seq_len",
+)  # fmt: skip
+# What transformers' configuration classes fill in where a published config.json leaves the key out.
+_DEFAULT_POSITIONS = {"gemma3_text": 131072, "falcon": 2048}
+# Kinds of rope scaling whose factor max_position_embeddings already has in it.
+_ROPE_INCLUDED = ("su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A Hugging Face checkpoint folder.
+
+    Attributes:
+        window: prompt plus output tokens the model was made for; None when its config does not say.
+        parameters: from the weights' size, at the checkpoint's bytes per value.
+    """
+
+    path: Path
+    config: dict[str, Any]
+    window: int | None
+    weight_bytes: int
+
+    @property
+    def text_config(self) -> dict[str, Any]:
+        """The part of `config` that describes the decoder."""
+        return _text_config(self.config)
+
+    @property
+    def parameters(self) -> int:
+        return self.weight_bytes // 2
+
+
+def read_model(path: Path, key: str = "model") -> Model:
+    """Raises ConfigError: `path` is no checkpoint folder."""
+    path = path.expanduser()
+    if str(path) in DEMO_MODELS and not path.exists():
+        path = demo_model(str(path))
+    config_path = path / "config.json"
+    if not config_path.is_file():
+        what = "has no config.json" if path.is_dir() else "is no folder"
+        raise ConfigError(
+            f"{key}: {path} {what}; {nearest(str(path), DEMO_MODELS)}, or a folder with a Hugging Face checkpoint"
+        )
+    try:
+        config = json.loads(config_path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{key}: {config_path} is not readable as JSON: {error}") from error
+    if not isinstance(config, dict):
+        raise ConfigError(f"{key}: {config_path} is not a JSON object")
+    weights = sum(file.stat().st_size for pattern in ("*.safetensors", "*.bin") for file in path.glob(pattern))
+    return Model(path.resolve(), config, _window(config), weights)
+
+
+def _text_config(config: dict[str, Any]) -> dict[str, Any]:
+    return next((config[key] for key in _NESTED if isinstance(config.get(key), dict)), config)
+
+
+def _window(config: dict[str, Any]) -> int | None:
+    """The most ``--max-model-len`` may be, as vLLM 0.32 derives it; None where it would assume 2048.
+
+    The smallest of the position limits, or Command-R's own key; times the factor of rope scaling that is not part of
+    it yet. YaRN's is: to use it, a config's max_position_embeddings must be the stretched one. Source:
+    `derive_max_model_len_and_key` (vllm/transformers_utils/model_arch_config_convertor.py) and
+    `_get_and_verify_max_len` (vllm/config/model.py), which for LongRoPE also defaults to less than it allows.
+    """
+    text = _text_config(config)
+    model_type = str(text.get("model_type") or config.get("model_type"))
+    text = {"max_position_embeddings": _DEFAULT_POSITIONS.get(model_type), **text}
+    limits = [text[key] for key in _POSITION_LIMITS if _is_positive(text.get(key))]
+    if not limits:
+        return None
+    limit = text["model_max_length"] if _is_positive(text.get("model_max_length")) else min(limits)
+    return limit if "gemma3" in model_type else int(limit * _rope_factor(text))
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _rope_factor(text: dict[str, Any]) -> float:
+    """Of the last kind of layers that has one, where rope scaling differs between them."""
+    rope = text.get("rope_scaling") or text.get("rope_parameters")
+    if not isinstance(rope, dict):
+        return 1
+    factor: Any = 1
+    for scaling in [one for one in rope.values() if isinstance(one, dict)] or [rope]:
+        if (scaling.get("rope_type") or scaling.get("type")) not in _ROPE_INCLUDED:
+            factor = scaling.get("factor", factor)
+    return factor if isinstance(factor, int | float) and 0 < factor < math.inf else 1
+
+
+def hash_model(model: Model) -> dict[str, str]:
+    """sha256 of every file that decides answers; weights above 1 GiB are sampled, and say so."""
+    names = ("*.json", "*.jinja", "*.safetensors", "*.bin", "*.model", "*.txt")
+    files = sorted({file for pattern in names for file in model.path.glob(pattern) if file.is_file()})
+    return {file.name: _hash_file(file) for file in files}
+
+
+def _hash_file(path: Path) -> str:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        if size <= _WHOLE_FILE_BYTES:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.sha256(str(size).encode())
+        for block in range(_SAMPLED_BLOCKS):
+            file.seek(block * (size - _BLOCK_BYTES) // (_SAMPLED_BLOCKS - 1))
+            digest.update(file.read(_BLOCK_BYTES))
+    return f"sampled:{digest.hexdigest()}"

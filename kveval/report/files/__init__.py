@@ -1,0 +1,1 @@
+"""Files for CI: verdict.json, junit.xml and summary.md."""

@@ -1,0 +1,1 @@
+"""Time, tokens and memory of every variant."""

@@ -1,0 +1,43 @@
+"""What every variant's cache holds: as computed from the model's config.json, beside what its server reported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from kveval.judge.recommend.serving import cpu_cache_gib
+from kveval.judge.run_data import Run
+from kveval.memory.measured import theory_beside_measured
+from kveval.report.html.view import baseline_first
+from kveval.run.records import VariantRun
+
+
+def capacity_table(run: Run) -> list[dict[str, Any]]:
+    """Of every variant: theory_tokens, measured_tokens, difference_percent, and reason, why one of them is None."""
+    return [{"variant": variant.name, **_beside(run, variant)} for variant in baseline_first(run)]
+
+
+def _beside(run: Run, variant: VariantRun) -> dict[str, Any]:
+    facts = variant.facts or {}
+    path = Path(str(variant.spec.get("model"))) / "config.json"
+    gib = facts.get("kv_cache_gib") or cpu_cache_gib(run.manifest, variant)
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(config, dict):
+            raise ValueError("no JSON object")
+    except (OSError, ValueError) as error:
+        return {
+            "theory_tokens": None,
+            "measured_tokens": facts.get("kv_capacity_tokens"),
+            "difference_percent": None,
+            "reason": f"{path.name} of the model is not at hand ({type(error).__name__})",
+        }
+    cache_bytes = None if gib is None else int(gib * 2**30)
+    return theory_beside_measured(config, str(path), facts, cache_bytes, _tensor_parallel(variant))
+
+
+def _tensor_parallel(variant: VariantRun) -> int:
+    arguments = variant.spec.get("engine_args") or {}
+    given = arguments.get("tensor-parallel-size", arguments.get("tensor_parallel_size", 1))
+    return int(given) if str(given).isdigit() else 1

@@ -1,0 +1,1 @@
+"""Samples that only one side got right."""

@@ -1,0 +1,77 @@
+"""Where two outputs part: the first token that differs, and what each side thought of the alternatives there."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from kveval.judge.drift import shared_positions
+from kveval.report.sections.flips.tokens import TokenTexts
+from kveval.run.records import unpack_logprobs
+
+MOST_ALTERNATIVES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One token that could have come next.
+
+    Attributes:
+        text: None where the tokenizer is not at hand.
+        baseline_p, candidate_p: None when not among the alternatives the engine gave.
+        chosen_by: "baseline", "candidate", or "" for neither.
+    """
+
+    token_id: int
+    text: str | None
+    baseline_p: float | None
+    candidate_p: float | None
+    chosen_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """
+    Attributes:
+        position: of the token, 1 = the first of the output.
+        alternatives: the most likely of either side, and what each chose; empty without logprobs.
+    """
+
+    position: int
+    alternatives: tuple[Alternative, ...]
+
+
+def divergence(
+    baseline: tuple[list[int], object], candidate: tuple[list[int], object], texts: TokenTexts
+) -> Divergence | None:
+    """Of two outputs, each its token ids and its packed logprobs or None; None where ids are missing or the same."""
+    (ours, our_logprobs), (theirs, their_logprobs) = baseline, candidate
+    if not ours or not theirs or ours == theirs:
+        return None
+    position = shared_positions(ours, theirs)
+    index = position - 1 if ours[position - 1] != theirs[position - 1] else position
+    left, right = _probabilities(our_logprobs, index), _probabilities(their_logprobs, index)
+    chosen = {side[index]: name for side, name in ((ours, "baseline"), (theirs, "candidate")) if index < len(side)}
+    if not left and not right:
+        return Divergence(index + 1, ())
+    likely = [*_most_likely(left), *_most_likely(right), *chosen]
+    rows = [
+        Alternative(token, texts.text(token), left.get(token), right.get(token), chosen.get(token, ""))
+        for token in dict.fromkeys(likely)
+    ]
+    rows.sort(key=lambda row: (-(row.baseline_p or 0.0), -(row.candidate_p or 0.0)))
+    return Divergence(index + 1, tuple(rows))
+
+
+def _probabilities(packed: object, index: int) -> dict[int, float]:
+    if not isinstance(packed, str):
+        return {}
+    ids, logprobs = unpack_logprobs(packed)
+    if index >= len(ids):
+        return {}
+    pairs = zip(ids[index].tolist(), logprobs[index].tolist(), strict=True)
+    return {token: math.exp(min(logprob, 0.0)) for token, logprob in pairs if token >= 0}
+
+
+def _most_likely(probabilities: dict[int, float]) -> list[int]:
+    return sorted(probabilities, key=lambda token: -probabilities[token])[:MOST_ALTERNATIVES]

@@ -1,0 +1,1 @@
+"""Scores by context length, depth and output position."""

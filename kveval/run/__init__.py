@@ -1,0 +1,1 @@
+"""The run directory: the only thing that measuring and judging share."""

@@ -1,0 +1,1 @@
+"""Builds prompts of exact token length: filler, needles, questions and chats."""

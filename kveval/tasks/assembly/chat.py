@@ -1,0 +1,123 @@
+"""A conversation as the token ids a model is sent for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from kveval.errors import ConfigError, PlanError
+from kveval.tasks.assembly.prompt import fixed_date, transformers_tokenizer
+
+Messages = Sequence[Mapping[str, Any]]
+Lack = Literal["template", "turns", "tools", "clock"]
+
+_MARKER = "kveval_marker"
+_TURNS = (
+    {"role": "user", "content": f"{_MARKER} 1"},
+    {"role": "assistant", "content": f"{_MARKER} 2"},
+    {"role": "user", "content": f"{_MARKER} 3"},
+)
+_TOOL = {
+    "type": "function",
+    "function": {"name": f"{_MARKER}_tool", "description": "", "parameters": {"type": "object", "properties": {}}},
+}
+
+
+class ChatTemplate:
+    """The chat template of a model directory; read when the first conversation is rendered.
+
+    A conversation becomes what a server's chat endpoint would make of it: the template renders all of it to text, and
+    special tokens in that text are special. (`PromptFormat.encode` keeps those of a prompt's own text plain.)
+
+    Args:
+        variables: of the template, e.g. ``{"enable_thinking": False}``.
+        template: another template than the model's own, as the engine's ``--chat-template`` gives it.
+    """
+
+    def __init__(self, model_dir: Path, variables: Mapping[str, Any], template: str | None = None) -> None:
+        self._model_dir = model_dir
+        self._template = template
+        self.variables = dict(variables)
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        tokenizer = transformers_tokenizer(self._model_dir)
+        if not (tokenizer.chat_template or self._template):
+            raise ConfigError(f"messages need a chat template and {self._model_dir} has none; allowed for it: prompt")
+        return tokenizer
+
+    def lack(self, *, tools: bool) -> Lack | None:
+        """Why this template cannot serve conversations through a chat endpoint; None when it can.
+
+        ``clock``: what it writes depends on the day, so that the server's prompt is not the one planned.
+        """
+        try:
+            text = self.text(_TURNS, (_TOOL,) if tools else ())
+        except ConfigError:
+            return "template"
+        except PlanError:
+            return "tools" if tools and self.lack(tools=False) is None else "turns"
+        if not all(text.count(str(turn["content"])) == 1 for turn in _TURNS):
+            return "turns"
+        if tools and _TOOL["function"]["name"] not in text:  # type: ignore[index]
+            return "tools"
+        if text != self.text(_TURNS, (_TOOL,) if tools else (), lambda layout: f"another {layout}"):
+            return "clock"
+        return None
+
+    def text(self, messages: Messages, tools: Messages = (), clock: Callable[[str], str] = fixed_date) -> str:
+        """The conversation and the opening of the answer; a last assistant message is its beginning.
+
+        Raises:
+            PlanError: the template does not take these messages.
+            ConfigError: the model has no template.
+        """
+        begun = messages[-1]["role"] == "assistant"
+        try:
+            text: str = self._tokenizer.apply_chat_template(
+                [_as_the_server_reads(message) for message in messages],
+                tools=[dict(tool) for tool in tools] or None,
+                chat_template=self._template,
+                tokenize=False,
+                add_generation_prompt=not begun,
+                continue_final_message=begun,
+                **{"strftime_now": clock, **self.variables},
+            )
+        except (ConfigError, PlanError):
+            raise
+        except Exception as error:  # a template is code of the model's author and may raise anything
+            raise PlanError(
+                f"the model's chat template refuses the messages: {' '.join(str(error).split())}"
+            ) from error
+        return text
+
+    def encode(self, text: str) -> np.ndarray:
+        """int32 [tokens] of rendered text; special tokens in it are special."""
+        return np.array(self._tokenizer.encode(text, add_special_tokens=False), np.int32)
+
+    def token_ids(self, messages: Messages, tools: Messages = ()) -> np.ndarray:
+        """int32 [tokens] of `text`; raises as it does."""
+        return self.encode(self.text(messages, tools))
+
+
+def _as_the_server_reads(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of earlier tool calls are text in requests and objects in templates (vllm/renderers/chat_utils.py)."""
+    if message["role"] != "assistant" or not message.get("tool_calls"):
+        return dict(message)
+    calls = []
+    for call in message["tool_calls"]:
+        function = dict(call.get("function") or {})
+        arguments = function.get("arguments") or {}
+        if isinstance(arguments, str):
+            try:
+                arguments = json.loads(arguments)
+            except ValueError:
+                arguments = {}
+        function["arguments"] = arguments if isinstance(arguments, Mapping) else {}
+        calls.append({**call, "function": function})
+    return {**message, "tool_calls": calls}

@@ -1,0 +1,202 @@
+"""How a model wants its prompts: which tokens stand before and after the text of a task."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from kveval.errors import ConfigError
+from kveval.tasks.assembly.tokenizer import FastTokenizer, StandInTokenizer, Tokenizer
+
+PromptStyle = Literal["chat", "completion"]
+
+_MARKER = "KVEVALQCONTENTQMARKER"
+_TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+)
+
+
+def fixed_date(layout: str) -> str:
+    """Stands in for templates' clock: a prompt must not depend on the day it is made."""
+    return datetime(2024, 7, 26).strftime(layout)
+
+
+@dataclass(frozen=True, eq=False)
+class PromptFormat:
+    """A tokenizer and the tokens around a task's text.
+
+    Attributes:
+        name: the model directory, or what the stand-in says it is.
+        style: ``chat`` puts the text into one user turn of the chat template; ``completion`` sends it as it is,
+            followed by the task's answer prefix.
+        prefix_ids: int32, sent first: the beginning-of-sequence token and the opening of the user turn.
+        suffix_ids: int32, sent last: the end of the user turn and the opening of the answer. Empty for completion.
+        tokenizer_sha256: over the tokenizer's files.
+        chat_template_sha256: None for completion.
+        bos_id: the tokenizer's beginning-of-sequence token; None without one.
+    """
+
+    name: str
+    style: PromptStyle
+    tokenizer: Tokenizer
+    prefix_ids: np.ndarray
+    suffix_ids: np.ndarray
+    tokenizer_sha256: str
+    chat_template_sha256: str | None
+    bos_id: int | None = None
+
+    @classmethod
+    def load(
+        cls,
+        model_dir: Path,
+        style: Literal["auto", "chat", "completion"] = "auto",
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+    ) -> PromptFormat:
+        """Reads the tokenizer of a model directory; never the network.
+
+        Args:
+            style: ``auto`` is chat when the model has a chat template.
+            chat_template_kwargs: variables of the template, e.g. ``{"enable_thinking": False}``.
+
+        Raises:
+            ConfigError: no usable tokenizer there, or chat is asked of a model without a template.
+            PlanError: the tokenizer cannot spell text exactly.
+        """
+        tokenizer = transformers_tokenizer(model_dir)
+        template = tokenizer.get_chat_template() if tokenizer.chat_template else None
+        if style == "chat" and template is None:
+            raise ConfigError(
+                f"prompt style 'chat' needs a chat template and {model_dir} has none; "
+                "allowed for this model: auto, completion"
+            )
+        backend = tokenizer.backend_tokenizer
+        if style == "completion" or template is None:
+            used: PromptStyle = "completion"
+            before, after = _completion_frame(tokenizer), np.zeros(0, np.int32)
+        else:
+            used = "chat"
+            opening, closing = _split_template(tokenizer, dict(chat_template_kwargs or {}), model_dir)
+            before, after = (
+                np.array(backend.encode(text, add_special_tokens=False).ids, np.int32) for text in (opening, closing)
+            )
+        return cls(
+            name=str(model_dir),
+            style=used,
+            tokenizer=FastTokenizer(backend, _vocab_size(model_dir, len(tokenizer)), str(model_dir)),
+            prefix_ids=before,
+            suffix_ids=after,
+            tokenizer_sha256=_files_sha256(model_dir),
+            chat_template_sha256=None if used == "completion" else hashlib.sha256(str(template).encode()).hexdigest(),
+            bos_id=tokenizer.bos_token_id,
+        )
+
+    @classmethod
+    def stand_in(cls) -> PromptFormat:
+        """Completion prompts of a tokenizer that needs no model: to look at tasks and to test them."""
+        tokenizer = StandInTokenizer()
+        nothing = np.zeros(0, np.int32)
+        digest = hashlib.sha256(tokenizer.name.encode()).hexdigest()
+        return cls(tokenizer.name, "completion", tokenizer, nothing, nothing, digest, None)
+
+    @property
+    def first_token_ids(self) -> tuple[int, ...]:
+        """Up to eight ids every prompt starts with: shows a missing or doubled beginning-of-sequence token."""
+        return tuple(int(token) for token in self.prefix_ids[:8])
+
+    @property
+    def begins_with_bos(self) -> bool:
+        return self.bos_id is not None and self.first_token_ids[:1] == (self.bos_id,)
+
+    def encode(self, text: str) -> np.ndarray:
+        """int32 [tokens] of a piece of a prompt. Adds nothing; special tokens spelled in the text stay text."""
+        return self.tokenizer.encode([text])[0].ids
+
+    @cached_property
+    def ids_by_text(self) -> Mapping[str, int]:
+        """Every token whose own text no other token has. Takes a second or two of a large vocabulary."""
+        texts = [(self.decode([token]), token) for token in range(self.tokenizer.vocab_size)]
+        times = Counter(text for text, _ in texts)
+        return {text: token for text, token in texts if times[text] == 1}
+
+    def spell(self, ids: Iterable[int]) -> tuple[str, int]:
+        """Token ids as text, and how many tokens the tokenizer makes of that text again."""
+        text = self.decode(ids)
+        return text, self.tokenizer.count(text)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The exact text of token ids, special tokens written out."""
+        return self.tokenizer.decode(ids)
+
+
+def transformers_tokenizer(model_dir: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    if not model_dir.is_dir():
+        raise ConfigError(f"model directory {model_dir} does not exist")
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(model_dir, local_files_only=True)
+    except (OSError, ValueError, ImportError) as error:
+        reason = str(error).strip().splitlines()
+        raise ConfigError(f"no tokenizer can be loaded from {model_dir}: {reason[0] if reason else error!r}") from error
+    if getattr(tokenizer, "backend_tokenizer", None) is None:
+        raise ConfigError(f"the tokenizer of {model_dir} is not a fast one; it needs a tokenizer.json")
+    return tokenizer
+
+
+def _completion_frame(tokenizer: Any) -> np.ndarray:
+    """What the tokenizer itself puts before a text: usually its beginning-of-sequence token or nothing."""
+    bare = tokenizer.encode("a", add_special_tokens=False)
+    framed = tokenizer.encode("a", add_special_tokens=True)
+    starts = [i for i in range(len(framed) - len(bare) + 1) if framed[i : i + len(bare)] == bare]
+    return np.array(framed[: starts[0]] if starts else [], np.int32)
+
+
+def _split_template(tokenizer: Any, variables: dict[str, Any], model_dir: Path) -> tuple[str, str]:
+    variables.setdefault("strftime_now", fixed_date)
+    try:
+        text = tokenizer.apply_chat_template(
+            [{"role": "user", "content": _MARKER}], tokenize=False, add_generation_prompt=True, **variables
+        )
+    except Exception as error:  # a template is code of the model's author and may raise anything
+        raise ConfigError(f"the chat template of {model_dir} fails: {error}") from error
+    if text.count(_MARKER) != 1:
+        raise ConfigError(
+            f"the chat template of {model_dir} repeats or drops the user's text; allowed for it: completion"
+        )
+    opening, closing = text.split(_MARKER)
+    return opening, closing
+
+
+def _vocab_size(model_dir: Path, tokens: int) -> int:
+    """Embeddings of the model; a tokenizer may know more tokens than its model."""
+    try:
+        config = json.loads((model_dir / "config.json").read_text())
+    except (OSError, ValueError):
+        return tokens
+    size = config.get("vocab_size") or config.get("text_config", {}).get("vocab_size")
+    return size if isinstance(size, int) else tokens
+
+
+def _files_sha256(model_dir: Path) -> str:
+    digest = hashlib.sha256()
+    for name in _TOKENIZER_FILES:
+        path = model_dir / name
+        if path.is_file():
+            digest.update(f"{name}:{path.stat().st_size}\n".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()

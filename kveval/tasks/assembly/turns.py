@@ -1,0 +1,69 @@
+"""A conversation between a user and an assistant, as text and as messages."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from kveval.tasks.assembly.filler import Source
+from kveval.tasks.seeding import seeded
+
+_PROMPTS = (
+    "What have you read lately?",
+    "Tell me something I do not know yet.",
+    "Go on, please.",
+    "What else is there to say?",
+    "I have a few minutes. Tell me more.",
+    "Let us talk about something else.",
+    "Read me the next passage, please.",
+    "That is interesting. What comes next?",
+    "Can you give me another passage?",
+    "While we wait, tell me something.",
+    "And then?",
+    "Thanks. What is next on your list?",
+)
+_EXCHANGE = re.compile(r"\s*User: (.*?)\n\nAssistant: (.*)", re.DOTALL)
+
+
+def exchange(user: str, assistant: str) -> str:
+    """One turn of each as text. Neither may hold a blank line."""
+    return f"User: {user}\n\nAssistant: {assistant}"
+
+
+def messages(exchanges: Sequence[str]) -> list[dict[str, str]]:
+    """Texts that `exchange` made, as messages."""
+    found: list[dict[str, str]] = []
+    for text in exchanges:
+        match = _EXCHANGE.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{text[:40]!r} is not an exchange")
+        found += [{"role": "user", "content": match[1]}, {"role": "assistant", "content": match[2]}]
+    return found
+
+
+class Turns:
+    """A source's pieces as what an assistant says when a user asks for more."""
+
+    def __init__(self, told: Source) -> None:
+        self.name = told.name
+        self._told = told
+
+    def text(self, index: int) -> str:
+        return self.stretched(index, self.prose(index))
+
+    def order(self, rng: random.Random) -> Iterator[int]:
+        return self._told.order(rng)
+
+    def prose(self, index: int) -> str:
+        return " ".join(self._told.text(index).split())
+
+    def stretched(self, index: int, prose: str) -> str:
+        return "\n\n" + exchange(seeded("turns", index).choice(_PROMPTS), prose)
+
+
+@lru_cache(maxsize=8)
+def turns(told: Source) -> Turns:
+    """One `Turns` of a source, so that its pieces are tokenized once."""
+    return Turns(told)

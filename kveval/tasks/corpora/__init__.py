@@ -1,0 +1,1 @@
+"""Pinned texts that are fetched once: essays, Wikipedia, source code, function schemas."""

@@ -1,0 +1,248 @@
+"""lm-eval's own generation tasks as guards: its prompts, its scoring, kveval's pairing, records and judge."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.metadata
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kveval.errors import ConfigError, DataError, KvevalError
+from kveval.tasks.assembly.prompt import PromptStyle
+from kveval.tasks.external.fixed_prompts import GivenPrompt, GivenTask
+from kveval.tasks.external.hub import hub_bounded, needs_hub
+from kveval.tasks.loader import quiet, read_task_file
+from kveval.tasks.task import Task
+from kveval.tasks.user_code import one_line, own_code
+
+PREFIX = "lm_eval:"
+FAMILY = "lm_eval"
+# What lm-eval's own models generate where a task does not say.
+_DEFAULT_OUTPUT_TOKENS = 256
+_BUDGET_KEYS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
+# lm-eval's default, so that few-shot examples are those of a plain lm-eval run.
+_FEWSHOT_SEED = 1234
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What decides: a metric under one of the task's filters."""
+
+    name: str
+    filter: str
+
+
+def load_guard(name: str, samples: int | None = None, at_most: int | None = None) -> GivenTask:
+    """A task by the name lm-eval has for it, or by the path of its YAML file.
+
+    Args:
+        name: ``lm_eval:gsm8k`` or ``lm_eval:path/to/task.yaml``. Names make lm-eval index its 14,683 tasks: seconds.
+        samples: documents to ask, the first ones; the task has to have them.
+        at_most: the same, but fewer will do.
+
+    Raises:
+        ConfigError: no such task, or one that cannot be asked this way.
+        DataError: its data would have to come from a hub that cannot be reached.
+    """
+    wanted = name.removeprefix(PREFIX)
+    with quiet(), hub_bounded() as hub:
+        try:
+            found = _find(wanted)
+        except KvevalError:
+            raise
+        except StopIteration as error:
+            raise ConfigError(f"tasks: {name} has no documents; allowed: a task whose data has rows") from error
+        except Exception as error:  # lm-eval, datasets and a task's own code raise whatever they like
+            if needs_hub(error):
+                raise DataError(
+                    f"{name}: its data has to be downloaded, and {hub} cannot be reached ({one_line(error)}); "
+                    "run it once where it can, or use a task whose data lies on this machine"
+                ) from error
+            raise ConfigError(f"tasks: {name} cannot be loaded: {one_line(error)}") from error
+        refusal = _refusal(found)
+        if refusal:
+            raise ConfigError(f"tasks: {name} {refusal}")
+        documents = [dict(document) for document in found.eval_docs]
+        if samples is not None and samples > len(documents):
+            raise ConfigError(f"tasks: samples={samples} of {name}; allowed: up to {len(documents)}, its documents")
+        documents = documents[: samples or at_most]
+        metric = _decision(found, documents[0], name)
+    guard = _Guard(found, documents, metric, PREFIX + str(found.config.task))
+    return GivenTask(guard.task(), guard.prompts)
+
+
+def _find(wanted: str) -> Any:
+    import datasets
+    from lm_eval.tasks import TaskManager
+
+    datasets.disable_progress_bars()
+    if wanted.endswith((".yaml", ".yml")):
+        path = Path(wanted).expanduser()
+        if not path.is_file():
+            raise ConfigError(f"tasks: {PREFIX}{wanted}: no such file; allowed: a task's YAML file, or its name")
+        if "group" in (declared := read_task_file(path)) or isinstance(declared.get("task"), list):
+            raise ConfigError(f"tasks: {PREFIX}{wanted} is a group of tasks; allowed: one of the tasks in it")
+        manager, spec = TaskManager(include_path=str(path.parent), include_defaults=False), str(path)
+    else:
+        manager, spec = TaskManager(), wanted
+        if wanted not in manager.all_tasks:
+            close = difflib.get_close_matches(wanted, manager.all_subtasks, n=3, cutoff=0.5)
+            near = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
+            raise ConfigError(
+                f"tasks: lm-eval has no task {wanted!r}; {near}allowed: what `lm_eval ls tasks` lists, or the path of "
+                "a task's YAML file"
+            )
+        if wanted not in manager.all_subtasks:
+            raise ConfigError(f"tasks: {PREFIX}{wanted} is a group of tasks; allowed: one of the tasks in it")
+    loaded = manager.load([spec])["tasks"]
+    if len(loaded) != 1:
+        raise ConfigError(f"tasks: {PREFIX}{wanted} holds {len(loaded)} tasks; allowed: one")
+    return next(iter(loaded.values()))
+
+
+def _refusal(task: Any) -> str | None:
+    """Why a task cannot be asked as plain questions, each once and greedily."""
+    if task.OUTPUT_TYPE != "generate_until":
+        return f"is of output_type {task.OUTPUT_TYPE!r}; allowed: generate_until, where the model writes its answer"
+    if getattr(task, "MULTIMODAL", False):
+        return "asks about images or sound; allowed: text"
+    if getattr(task, "UNSAFE_CODE", False):
+        return "runs what the model writes outside of any sandbox; allowed: tasks without unsafe_code, or code_execute"
+    if (task.config.repeats or 1) > 1:
+        return f"asks every question {task.config.repeats} times; allowed: repeats: 1"
+    unknown = [name for name, function in task._metric_fn_list.items() if function is None]
+    if unknown and task.config.process_results is None:
+        return f"has the metric {unknown[0]!r}, which lm-eval does not know; allowed: one it does, or process_results"
+    return None
+
+
+def _decision(task: Any, document: Mapping[str, Any], name: str) -> Metric:
+    """The first metric of the first filter that is a number from 0 to 1 for one answer, more being better.
+
+    Raises:
+        ConfigError: there is none, or the task's own code fails.
+    """
+    with own_code(f"tasks: the scorer of {name}"):
+        target = task.doc_to_target(document)
+        results = _results(task, document, target if isinstance(target, str) else "")
+    first = next(iter(results))
+    better = task.higher_is_better()
+    for metric in dict.fromkeys([*task.aggregation(), *results[first]]):
+        value = _number(results[first].get(metric))
+        if value is not None and 0 <= value <= 1 and better.get(metric) is not False:
+            return Metric(metric, first)
+    raise ConfigError(
+        f"tasks: {name} has the metrics {', '.join(map(str, results[first]))}, none of which is a number from 0 to 1 "
+        "for a single answer; allowed: tasks with one such, as exact_match"
+    )
+
+
+def _results(task: Any, document: Mapping[str, Any], text: str) -> dict[str, Mapping[str, Any]]:
+    """Metrics of one output by filter, made as lm-eval's evaluator makes them."""
+    from lm_eval.api.instance import Instance
+
+    instance = Instance(request_type="generate_until", doc=dict(document), arguments=("", {}), idx=0, resps=[text])
+    results = {}
+    for ensemble in task._filters:
+        ensemble.apply([instance])
+        metrics = task.process_results(dict(document), [instance.filtered_resps[ensemble.name]])
+        if not isinstance(metrics, Mapping):
+            raise TypeError(f"process_results returns {metrics!r}; allowed: a dict of metrics")
+        results[ensemble.name] = metrics
+    return results
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+class _Guard:
+    """One of lm-eval's tasks with the documents that are asked."""
+
+    def __init__(self, task: Any, documents: Sequence[Mapping[str, Any]], metric: Metric, name: str) -> None:
+        self._task = task
+        self._documents = documents
+        self._metric = metric
+        self._name = name
+        generation = task.config.generation_kwargs or {}
+        until = generation.get("until") or []
+        self._stop = tuple(text for text in ([until] if isinstance(until, str) else until) if text)
+        budgets = (generation[key] for key in _BUDGET_KEYS if generation.get(key))
+        self._budget = int(next(budgets, _DEFAULT_OUTPUT_TOKENS))
+
+    def task(self) -> Task:
+        return Task(
+            name=self._name,
+            family=FAMILY,
+            version=str(self._task.VERSION),
+            description=f"lm-eval's {self._task.config.task}, {self._metric.name} ({self._metric.filter}) decides",
+            render=lambda doc: str(doc["question"]),
+            score=self.score,
+            builder=None,
+            max_output_tokens=self._budget,
+            stop=self._stop,
+            metadata={
+                "lm_eval": importlib.metadata.version("lm-eval"),
+                "metric": self._metric.name,
+                "filter": self._metric.filter,
+            },
+        )
+
+    def prompts(self, style: PromptStyle) -> list[GivenPrompt]:
+        """What ``lm_eval`` would send, with ``--apply_chat_template`` where the style is chat."""
+        with own_code(f"tasks: the prompt of {self._name}"), quiet():
+            self._task.set_fewshot_seed(_FEWSHOT_SEED)
+            return list(self._prompts(style))
+
+    def _prompts(self, style: PromptStyle) -> Iterator[GivenPrompt]:
+        for number, document in enumerate(self._documents):
+            content = self._task.fewshot_context(
+                document,
+                num_fewshot=self._task.config.num_fewshot or 0,
+                apply_chat_template=style == "chat",
+                chat_template=lambda messages, **_: messages,
+                gen_prefix=self._task.doc_to_prefix(document),
+            )
+            yield GivenPrompt(
+                where=f"{self._name} document {number}",
+                content=content,
+                answers=tuple(_targets(self._task, document)),
+                max_output_tokens=self._budget,
+                stop=self._stop,
+                doc={"document": number},
+                address=str(number),
+            )
+
+    def score(self, doc: Mapping[str, Any], text: str) -> dict[str, float]:
+        """lm-eval's metrics of an output.
+
+        Raises:
+            ConfigError: its scorer fails on the output, or what decides is no number from 0 to 1.
+        """
+        with own_code(f"the scorer of {self._name}"), quiet():
+            results = _results(self._task, self._documents[doc["document"]], text)
+        numbers = {
+            f"{metric},{name}": number
+            for name, metrics in results.items()
+            for metric, value in metrics.items()
+            if (number := _number(value)) is not None
+        }
+        decides = numbers.get(f"{self._metric.name},{self._metric.filter}")
+        if decides is None or not 0 <= decides <= 1:
+            raise ConfigError(f"the scorer of {self._name} returns {results}; allowed: a number from 0 to 1")
+        return {"score": decides, **numbers}
+
+
+def _targets(task: Any, document: Mapping[str, Any]) -> Iterator[str]:
+    target = task.doc_to_target(document)
+    if isinstance(target, int) and task.config.doc_to_choice is not None:
+        target = task.doc_to_choice(document)[target]
+    for one in target if isinstance(target, list) else [target]:
+        yield str(one)

@@ -1,0 +1,226 @@
+"""One's own prompts: a JSON Lines file, one prompt with its expected answer a line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from kveval.config.messages import key_of, reason_of
+from kveval.errors import ConfigError, nearest
+from kveval.tasks.external.fixed_prompts import GivenPrompt, GivenTask, WithTools
+from kveval.tasks.external.row_scorers import SCORERS, reference, score_row
+from kveval.tasks.task import Task
+
+FAMILY = "own"
+DEFAULT_OUTPUT_TOKENS = 256
+ALL_SCORERS = (*SCORERS, "none")
+_SHOWN_CHARACTERS = 80
+
+Text = Annotated[str, Field(min_length=1, strict=True)]
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Message(_Row):
+    """A message as chat endpoints take it. `content` may be None beside `tool_calls` only."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: Annotated[str, Field(strict=True)] | None = None
+    name: str | None = None
+    tool_calls: list[dict[str, Any]] | None = None
+    tool_call_id: str | None = None
+
+
+class Function(_Row):
+    name: Text
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class Tool(_Row):
+    type: Literal["function"]
+    function: Function
+
+
+class PromptRow(_Row):
+    """One line of the file.
+
+    Attributes:
+        prompt: one user turn; a model without a chat template continues it. Either it or `messages`.
+        tools: what the model may call.
+        answer, answers: one, or several of which any is right; what they mean is the scorer's.
+        cluster: rows with one are not independent: the same document, the same conversation.
+    """
+
+    id: str | int | None = None
+    prompt: Text | None = None
+    messages: Annotated[list[Message], Field(min_length=1)] | None = None
+    tools: Annotated[list[Tool], Field(min_length=1)] | None = None
+    answer: Any = None
+    answers: Annotated[list[Any], Field(min_length=1)] | None = None
+    scorer: str = "contains"
+    cluster: str | int | None = None
+    max_output_tokens: Annotated[int, Field(gt=0, strict=True)] = DEFAULT_OUTPUT_TOKENS
+
+    @field_validator("scorer")
+    @classmethod
+    def _known_scorer(cls, name: str) -> str:
+        if name not in ALL_SCORERS:
+            raise ValueError(nearest(name, ALL_SCORERS))
+        return name
+
+    @field_validator("messages")
+    @classmethod
+    def _asks(cls, messages: list[Message] | None) -> list[Message] | None:
+        for position, message in enumerate(messages or ()):
+            if message.content is None and not message.tool_calls:
+                raise ValueError(f"message {position} has no content; allowed: text")
+        if messages and messages[-1].role not in ("user", "tool"):
+            raise ValueError(f"the last message is of role {messages[-1].role!r}; allowed: user or tool")
+        return messages
+
+
+def read_prompts(path: Path, name: str, samples: int | None = None) -> GivenTask:
+    """A file of prompts as a task.
+
+    Args:
+        samples: the first so many rows only; None = all.
+
+    Raises:
+        ConfigError: no such file, or a row that is not allowed: one line with file, line number, key and value.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"tasks: {path} cannot be read ({error.strerror}); allowed: a JSON Lines file") from error
+    rows, problems = [], []
+    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(_prompt(f"{path.name} line {number}", _parsed(line)))
+        except ValueError as error:
+            problems.append((number, str(error)))
+    if problems:
+        number, first = problems[0]
+        others = f" (wrong too: line {', '.join(str(n) for n, _ in problems[1:10])})" if len(problems) > 1 else ""
+        raise ConfigError(f"{path} line {number}: {first}{others}")
+    if not rows:
+        raise ConfigError(f"{path}: holds no prompts; allowed: one JSON object a line")
+    if samples is not None and samples > len(rows):
+        raise ConfigError(f"tasks: samples={samples} of {path}; allowed: up to {len(rows)}, its rows")
+    rows = rows[:samples]
+    builder = WithTools() if any(row.tools for row in rows) else None
+    return GivenTask(_task(path, name, builder, hashlib.sha256(content).hexdigest()), lambda _: rows)
+
+
+def _task(path: Path, name: str, builder: WithTools | None, sha256: str) -> Task:
+    return Task(
+        name=name,
+        family=FAMILY,
+        version="1",
+        description=f"the prompts of {path}",
+        render=lambda doc: str(doc["question"]),
+        score=score_row,
+        builder=builder,
+        max_output_tokens=DEFAULT_OUTPUT_TOKENS,
+        metadata={"sha256": sha256},
+    )
+
+
+def _parsed(line: bytes) -> PromptRow:
+    try:
+        text = line.decode("utf-8")
+        data = json.loads(text, parse_constant=_no_number)
+        json.dumps(data, ensure_ascii=False).encode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 (byte {error.start})") from error
+    except UnicodeEncodeError as error:
+        raise ValueError("half of a surrogate pair, which is no text") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise ValueError(f'{_shown(data)} is not an object; allowed: {{"prompt": ..., "answer": ...}}')
+    try:
+        row = PromptRow.model_validate(data)
+    except ValidationError as error:
+        raise ValueError(_explain(error)) from error
+    for problem in _conflicts(row):
+        raise ValueError(problem)
+    return row
+
+
+def _conflicts(row: PromptRow) -> Iterator[str]:
+    """What no single key shows."""
+    if (row.prompt is None) == (row.messages is None):
+        yield f"prompt, messages: {'neither' if row.prompt is None else 'both'} given; allowed: one of them"
+    if row.answer is not None and row.answers is not None:
+        yield "answer, answers: both given; allowed: one of them"
+    # null is an answer among JSON values only.
+    null = row.scorer == "json" and "answer" in row.model_fields_set
+    given = row.answers is not None or row.answer is not None or null
+    if row.scorer == "none" and given:
+        yield "scorer: 'none' with an answer; allowed: no answer, or " + ", ".join(SCORERS)
+    if row.scorer != "none" and not given:
+        yield f"answer: not given, and scorer {row.scorer!r} needs one; allowed: answer, answers, or scorer none"
+    if row.scorer == "tool_call" and not row.tools:
+        yield "scorer: 'tool_call' without tools; allowed: with tools"
+
+
+def _prompt(where: str, row: PromptRow) -> GivenPrompt:
+    key, given = ("answers", row.answers) if row.answers is not None else ("answer", [row.answer])
+    answers = () if row.scorer == "none" else tuple(_references(row.scorer, key, given))
+    doc: dict[str, Any] = {"scorer": row.scorer}
+    if row.scorer == "none":
+        doc["scored"] = False
+    if row.id is not None:
+        doc["id"] = row.id
+    messages = row.messages or [Message(role="user", content=row.prompt)]
+    conversation = [message.model_dump(exclude_none=True) for message in messages]
+    return GivenPrompt(
+        where=where,
+        content=conversation if row.tools or row.prompt is None else row.prompt,
+        answers=answers,
+        max_output_tokens=row.max_output_tokens,
+        tools=tuple(tool.model_dump(exclude_none=True) for tool in row.tools or ()),
+        cluster=None if row.cluster is None else str(row.cluster),
+        doc=doc,
+    )
+
+
+def _references(scorer: str, key: str, answers: Iterable[Any]) -> Iterator[str]:
+    for answer in answers:
+        try:
+            yield reference(scorer, answer)
+        except ValueError as error:
+            raise ValueError(f"{key}: {_shown(answer)} with scorer {scorer!r}; {error}") from error
+
+
+def _explain(error: ValidationError) -> str:
+    problem = error.errors(include_url=False)[0]
+    key = key_of(problem)
+    if problem["type"] == "extra_forbidden":
+        location = key.split(".")
+        keys = PromptRow.model_fields if len(location) == 1 else Message.model_fields
+        keys = keys if location[0] != "tools" else {**Tool.model_fields, **Function.model_fields}
+        return f"unknown key {key!r}; {nearest(location[-1], keys)}"
+    if problem["type"] == "missing":
+        return f"{key}: required, not given"
+    return f"{key}: {_shown(problem['input'])}; {reason_of(problem)}"
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")

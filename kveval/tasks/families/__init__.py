@@ -1,0 +1,1 @@
+"""The task families, one folder each: its builder and its scorer."""

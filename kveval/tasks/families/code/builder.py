@@ -1,0 +1,239 @@
+"""Questions about source code: real code as haystack, definitions planted in it that no model has seen.
+
+Each class is one task. Definitions are planted whole, between whole excerpts of other files.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kveval.errors import ConfigError
+from kveval.tasks.assembly.filler import Cut
+from kveval.tasks.assembly.haystack import Haystack, Needle, Question, depths_percent
+from kveval.tasks.corpora.source_code import Excerpt, code_base
+from kveval.tasks.dataset import HaystackDataset
+from kveval.tasks.families.code import targets
+from kveval.tasks.families.code.coined import Coiner
+from kveval.tasks.families.code.helpers import Helper, Place, chain, subjects
+from kveval.tasks.families.code.targets import Making, Target
+from kveval.tasks.scoring import sandbox
+
+_VALUE_DIGITS = 7
+_TESTS, _VALUES_A_TEST = 4, 4
+
+
+@dataclass(frozen=True)
+class CodeTask:
+    """Common ground of the code tasks. Subclasses say what is planted and asked in `haystack`.
+
+    Attributes:
+        calls: functions in a call chain, from 2.
+    """
+
+    calls: int = 3
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, Any]) -> CodeTask:
+        """Reads the attributes from a task's YAML metadata.
+
+        Raises:
+            ConfigError: a value of the wrong kind or out of range.
+        """
+        calls = metadata.get("calls", cls.calls)
+        if isinstance(calls, bool) or not isinstance(calls, int) or calls < 2:
+            raise ConfigError(f"calls={calls!r}; allowed: whole numbers from 2")
+        return cls(calls)
+
+    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+        raise NotImplementedError
+
+
+class FindFunction(CodeTask):
+    """Real functions without their docstrings and under made-up names; which of them does a docstring describe?"""
+
+    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+        coiner = Coiner(rng)
+        found = _targets([targets.described] * len(numbers), coiner, rng)
+        return _one_each(found, [_ask_for_name(target) for target in found], phase, coiner, rng)
+
+
+class FindDefinition(CodeTask):
+    """Real definitions with one thing replaced: a default value, the parent class or the decorator; what is it?"""
+
+    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+        coiner = Coiner(rng)
+        kinds = (targets.default_value, targets.parent_class, targets.decorator)
+        found = _targets([kinds[(number + numbers.start) % len(kinds)] for number in numbers], coiner, rng)
+        asked = [
+            {"question": _DEFINED.format(about=target.about), "answer_lead": f"The {target.about} is"}
+            for target in found
+        ]
+        return _one_each(found, asked, phase, coiner, rng)
+
+
+class CompleteLine(CodeTask):
+    """A wrapper's first line to complete; it repeats the signature of a function far back."""
+
+    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+        coiner = Coiner(rng)
+        found = _targets([targets.signature] * len(numbers), coiner, rng)
+        asked = [{"question": _WRAPPER.format(line=target.about), "answer_lead": target.about} for target in found]
+        return _one_each(found, asked, phase, coiner, rng)
+
+
+class CallChain(CodeTask):
+    """Functions that call functions that call functions, scattered; which number comes back in the end?"""
+
+    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+        coiner = Coiner(rng)
+        count = len(numbers)
+        depths = depths_percent(count * self.calls, phase)
+        rng.shuffle(depths)
+        values = [coiner.number(_VALUE_DIGITS) for _ in range(count)]
+        needles: list[Needle] = []
+        questions = []
+        for i, value in enumerate(values):
+            names = [coiner.function() for _ in range(self.calls)]
+            places = [Place.draw(code_base().paths, rng) for _ in names]
+            own = tuple(range(len(needles), len(needles) + self.calls))
+            excerpts = chain(names, value, places, rng)
+            needles += [_needle(excerpt, depth) for excerpt, depth in zip(excerpts, depths[own[0] :], strict=False)]
+            fields = {
+                "question": f"Follow the calls in the source code. Which number does {names[0]}([]) return in the end?",
+                "answer_lead": f"{names[0]}([]) returns",
+            }
+            questions.append(Question(fields, (value,), own, tuple(values[:i] + values[i + 1 :])))
+        rng.shuffle(questions)
+        return Haystack(needles, questions, frozenset(coiner.given), code_base(), Cut.PIECE)
+
+
+class Execute(CodeTask):
+    """Helpers with random arithmetic; write a function that calls the right one rightly, decided by running it."""
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, Any]) -> CodeTask:
+        """As of `CodeTask`.
+
+        Raises:
+            ConfigError: a value of the wrong kind or out of range.
+            PlanError: generated code cannot be run safely on this machine.
+        """
+        sandbox.require()
+        return super().from_metadata(metadata)
+
+    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+        coiner = Coiner(rng)
+        helpers = [
+            Helper.draw(subject, Place.draw(code_base().paths, rng), coiner, rng)
+            for subject in subjects(len(numbers), rng)
+        ]
+        asked = [_ask_for_program(helper, rng) for helper in helpers]
+        found = [
+            Target(Excerpt(helper.place.path, None, helper.source()), fields.pop("solution"), "", frozenset())
+            for helper, fields in zip(helpers, asked, strict=True)
+        ]
+        subjects_ = {helper.subject for helper in helpers}
+        return _one_each(found, asked, phase, coiner, rng, subjects_)
+
+
+_DESCRIBED = """Which function in the source code does this description belong to? Its docstring has been removed.
+"{about}"
+Answer with the name of the function only."""
+
+_DEFINED = "What is the {about} in the source code? Answer with the name or value only."
+
+_WRAPPER = """Complete the last line. It begins a wrapper that has the parameters of the function of that name in the \
+source code, in the same order and with the same default values. Answer with the completed line only.
+
+# file: wrappers.py
+{line}"""
+
+_PROGRAM = """Write a Python function solve(values). It takes a list of whole numbers and returns a list with the \
+{subject} for each of them, in their order: the number is the {changing}, the {first} is {first_value} and the \
+{second} is {second_value}. Call the function of the source code that returns the {subject}; it is in scope. \
+Answer with the code of solve only."""
+
+
+def _ask_for_name(target: Target) -> dict[str, Any]:
+    return {
+        "question": _DESCRIBED.format(about=target.about),
+        "answer_lead": "The function is",
+    }
+
+
+def _ask_for_program(helper: Helper, rng: random.Random) -> dict[str, Any]:
+    """Fields of the question, with the ``solution``."""
+    changing, first, second = rng.sample(range(3), 3)
+    fixed = {first: rng.randrange(2, 100), second: rng.randrange(2, 100)}
+
+    def ordered(value: Any) -> list[Any]:
+        return [value if i == changing else fixed[i] for i in range(3)]
+
+    tests = []
+    for _ in range(_TESTS):
+        values = rng.sample(range(1, 1000), _VALUES_A_TEST)
+        tests.append({"values": values, "returns": [helper(*ordered(value)) for value in values]})
+    question = _PROGRAM.format(
+        subject=helper.subject,
+        changing=helper.meanings[changing],
+        first=helper.meanings[first],
+        first_value=fixed[first],
+        second=helper.meanings[second],
+        second_value=fixed[second],
+    )
+    call = helper.call([str(argument) for argument in ordered("value")])
+    return {
+        "question": question,
+        "answer_lead": "\n```python\ndef solve(values):",
+        "module": helper.place.module,
+        "helper": helper.source(),
+        "tests": json.dumps(tests),
+        "solution": f"def solve(values):\n    return [{call} for value in values]",
+    }
+
+
+def _targets(making: Sequence[Making], coiner: Coiner, rng: random.Random) -> list[Target]:
+    definitions = code_base().definitions
+    found = targets.planted(definitions, rng.sample(range(len(definitions)), len(definitions)), coiner, making)
+    if len(found) < len(making):
+        raise ConfigError(
+            f"{len(making)} questions about one haystack, and the code base has definitions for {len(found)}; "
+            "lower questions_per_haystack"
+        )
+    return found
+
+
+def _one_each(
+    found: Sequence[Target],
+    asked: Sequence[Mapping[str, Any]],
+    phase: float,
+    coiner: Coiner,
+    rng: random.Random,
+    forbidden: Sequence[str] | set[str] = (),
+) -> Haystack:
+    """One needle for each target in order of depth, and their questions in any order."""
+    answers = [target.answer for target in found]
+    needles = [
+        _needle(target.excerpt, depth) for target, depth in zip(found, depths_percent(len(found), phase), strict=True)
+    ]
+    questions = [
+        Question(asked[i], (answers[i],), (i,), tuple(answers[:i] + answers[i + 1 :]))
+        for i in rng.sample(range(len(found)), len(found))
+    ]
+    originals = (text for target in found for text in target.original)
+    return Haystack(needles, questions, frozenset((*coiner.given, *originals, *forbidden)), code_base(), Cut.PIECE)
+
+
+def _needle(excerpt: Excerpt, depth_percent: float) -> Needle:
+    return Needle(excerpt.text(), depth_percent, lead="\n\n")
+
+
+code_find_function = HaystackDataset(FindFunction)
+code_definition = HaystackDataset(FindDefinition)
+code_complete_line = HaystackDataset(CompleteLine)
+code_call_chain = HaystackDataset(CallChain)
+code_execute = HaystackDataset(Execute)

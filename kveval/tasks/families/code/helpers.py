@@ -1,0 +1,128 @@
+"""Made-up functions to plant among real ones: links of call chains, and helpers with arithmetic nobody can guess."""
+
+from __future__ import annotations
+
+import posixpath
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kveval.tasks.corpora.source_code import Excerpt
+from kveval.tasks.corpora.words import NOUNS
+from kveval.tasks.families.code.coined import Coiner
+
+_ARGUMENTS = ("request", "value", "items", "options", "node", "queryset")
+_LINKS = (
+    "    return {callee}({argument})",
+    "    result = {callee}({argument})\n    return result",
+    "    with transaction.atomic():\n        return {callee}({argument})",
+    "    if {argument} is None:\n        {argument} = []\n    return {callee}({argument})",
+)
+_ENDS = (
+    "    return {value}",
+    "    result = {value}\n    return result",
+    "    with transaction.atomic():\n        return {value}",
+    "    if {argument} is None:\n        {argument} = []\n    return {value}",
+)
+_MEASURES = ("tariff", "levy", "surcharge", "quota", "premium", "rating", "deposit", "allowance", "penalty", "rebate")
+_MEANINGS = ("weight", "distance", "season", "volume", "age", "rank", "height", "depth", "speed", "charge")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file that is not in the package, in a folder that is."""
+
+    path: str
+
+    @classmethod
+    def draw(cls, paths: Sequence[str], rng: random.Random) -> Place:
+        return cls(f"{posixpath.dirname(rng.choice(paths))}/{rng.choice(NOUNS)}.py")
+
+    @property
+    def module(self) -> str:
+        """Its dotted name."""
+        return self.path.removesuffix(".py").replace("/", ".")
+
+
+def chain(names: Sequence[str], value: str, places: Sequence[Place], rng: random.Random) -> list[Excerpt]:
+    """Functions of which each calls the next and the last returns `value`."""
+    excerpts = []
+    for name, callee, place in zip(names, [*names[1:], None], places, strict=True):
+        argument = rng.choice(_ARGUMENTS)
+        body = rng.choice(_LINKS if callee else _ENDS).format(callee=callee, argument=argument, value=value)
+        excerpts.append(Excerpt(place.path, None, f"def {name}({argument}):\n{body}"))
+    return excerpts
+
+
+@dataclass(frozen=True, slots=True)
+class Helper:
+    """A function of three whole numbers with random constants.
+
+    Attributes:
+        subject: what its docstring says it returns; the question speaks of it by this.
+        parameters: names in the order of the signature.
+        meanings: what each parameter is, in the same order; the question speaks of them by these.
+        positional: how many parameters may be given by position, from 1; the rest by name only.
+        factors: of the parameters in the sum.
+        modulus, remainder, step: when the sum modulo `modulus` is above `remainder`, `step` is taken off.
+    """
+
+    place: Place
+    name: str
+    subject: str
+    parameters: tuple[str, ...]
+    meanings: tuple[str, ...]
+    positional: int
+    factors: tuple[int, ...]
+    modulus: int
+    remainder: int
+    step: int
+
+    @classmethod
+    def draw(cls, subject: str, place: Place, coiner: Coiner, rng: random.Random) -> Helper:
+        modulus = rng.randrange(5, 12)
+        return cls(
+            place,
+            coiner.function(avoid=subject.split()),
+            subject,
+            tuple(coiner.variable() for _ in range(3)),
+            tuple(rng.sample(_MEANINGS, 3)),
+            rng.randrange(1, 4),
+            tuple(rng.sample(range(11, 100), 3)),
+            modulus,
+            rng.randrange(1, modulus - 2),
+            rng.randrange(101, 1000),
+        )
+
+    def source(self) -> str:
+        signature = list(self.parameters)
+        if self.positional < len(signature):
+            signature.insert(self.positional, "*")
+        total = " + ".join(f"{name} * {factor}" for name, factor in zip(self.parameters, self.factors, strict=True))
+        roles = [f"{name} ({meaning})" for name, meaning in zip(self.parameters, self.meanings, strict=True)]
+        return (
+            f"def {self.name}({', '.join(signature)}):\n"
+            f'    """Return the {self.subject} of {roles[0]}, {roles[1]} and {roles[2]}."""\n'
+            f"    total = {total}\n"
+            f"    if total % {self.modulus} > {self.remainder}:\n"
+            f"        total -= {self.step}\n"
+            f"    return total"
+        )
+
+    def __call__(self, *values: int) -> int:
+        """What the source computes, from values in the order of the signature."""
+        total = sum(value * factor for value, factor in zip(values, self.factors, strict=True))
+        return total - self.step if total % self.modulus > self.remainder else total
+
+    def call(self, arguments: Sequence[str]) -> str:
+        """A call in Python, from arguments in the order of the signature."""
+        parts = [
+            argument if i < self.positional else f"{name}={argument}"
+            for i, (name, argument) in enumerate(zip(self.parameters, arguments, strict=True))
+        ]
+        return f"{self.name}({', '.join(parts)})"
+
+
+def subjects(count: int, rng: random.Random) -> list[str]:
+    """``lantern tariff``, none twice."""
+    return rng.sample([f"{noun} {measure}" for noun in NOUNS for measure in _MEASURES], count)

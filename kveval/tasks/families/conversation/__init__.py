@@ -1,0 +1,1 @@
+"""Facts told and changed in a long conversation."""

@@ -1,0 +1,133 @@
+"""Facts told in a conversation, changed later, and told of somebody else: what is true of the user in the end?
+
+Every fact is a number the user calls their own. Many turns back it is told, later it is changed, and somewhere
+another person's is mentioned. Some questions ask for what was only ever said of somebody else.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kveval.errors import ConfigError
+from kveval.tasks.assembly.draws import draw_numbers
+from kveval.tasks.assembly.filler import Cut
+from kveval.tasks.assembly.haystack import Haystack, Needle, Question, depths_percent
+from kveval.tasks.assembly.turns import exchange, messages, turns
+from kveval.tasks.corpora.given_names import GIVEN_NAMES
+from kveval.tasks.dataset import HaystackDataset
+from kveval.tasks.scoring.text import answer_of, names, values_named, words_of
+from kveval.tasks.task import Chat
+
+THINGS = (
+    "locker number", "booking number", "customer number", "gate code", "invoice number", "membership number",
+    "policy number", "ticket number", "parking permit number", "library card number", "order number", "badge number",
+    "account number", "tax number", "serial number", "case number", "reservation number", "alarm code",
+    "voucher number", "registration number", "tracking number", "meter number", "licence number", "student number",
+)  # fmt: skip
+_DIGITS = 6
+_TOLD = (
+    "Please keep in mind that my {thing} is {value}.",
+    "Before I forget it: my {thing} is {value}.",
+    "For your records, my {thing} is {value}.",
+)
+_CHANGED = (
+    "My {thing} has changed. It is {value} now.",
+    "I got a new {thing} today. It is {value} from now on.",
+    "Please correct my {thing}: it is {value} now.",
+)
+_ANOTHERS = (
+    "{name} told me that {name}'s {thing} is {value}.",
+    "I looked it up for {name}: the {thing} of {name} is {value}.",
+    "By the way, {name}'s {thing} is {value}.",
+)
+_REPLIES = ("I will keep that in mind.", "Noted.", "All right, thank you.", "Thank you for telling me.")
+# The first telling stands in the part of the context before the update, short of its last tenth.
+_LATEST_TELLING = 0.9
+
+
+@dataclass(frozen=True)
+class UpdatedFacts:
+    """One fact with an update and somebody else's for each question.
+
+    Attributes:
+        absent_share: share of questions about what was said of somebody else only, in [0, 1].
+    """
+
+    chat_form = "messages"
+
+    absent_share: float = 0.0
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, Any]) -> UpdatedFacts:
+        """Raises ConfigError: absent_share is not a number from 0 to 1."""
+        share = metadata.get("absent_share", cls.absent_share)
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+            raise ConfigError(f"absent_share={share!r}; allowed: 0 to 1")
+        return cls(float(share))
+
+    def most_questions(self, context_length: int) -> int:
+        """Questions whose three facts fit into a context and leave room between them."""
+        return min(max((context_length - 200) // 250, 1), len(THINGS))
+
+    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+        count = len(numbers)
+        if count > len(THINGS):
+            raise ConfigError(f"{count} questions about one conversation; allowed: up to {len(THINGS)}")
+        things = rng.sample(THINGS, count)
+        people = rng.sample(GIVEN_NAMES, count)
+        old, new, other = (rest for rest in _thirds(draw_numbers(3 * count, _DIGITS, rng)))
+        depths = depths_percent(count, phase)
+        rng.shuffle(depths)
+        needles: list[Needle] = []
+        questions: list[Question] = []
+        for i, number in enumerate(numbers):
+            absent = int((number + 1) * self.absent_share) > int(number * self.absent_share)
+            say = {"thing": things[i], "name": people[i]}
+            needles.append(_needle(_ANOTHERS, rng.uniform(0, 100), rng, value=other[i], **say))
+            if not absent:
+                needles.append(_needle(_TOLD, depths[i] * rng.uniform(0, _LATEST_TELLING), rng, value=old[i], **say))
+                needles.append(_needle(_CHANGED, depths[i], rng, value=new[i], **say))
+            told = {*old, *new, *other} - ({old[i], new[i]} if absent else {new[i]})
+            questions.append(
+                Question(
+                    {
+                        "question": f"What is my {things[i]} now? Answer with the number alone. If I never told you "
+                        "mine, say: not stated.",
+                        "old_value": "" if absent else old[i],
+                    },
+                    ("not stated",) if absent else (new[i],),
+                    () if absent else (len(needles) - 1,),
+                    tuple(sorted(told)),
+                    absent=absent,
+                )
+            )
+        return Haystack(needles, questions, frozenset((*old, *new, *other)), None, Cut.PIECE, turns)
+
+    def chat(self, pieces: Sequence[str], fields: Mapping[str, Any]) -> Chat:
+        return Chat((*messages(pieces), {"role": "user", "content": fields["question"]}))
+
+
+def latest_value(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
+    """`kveval.tasks.scoring.text.values_named`, and what became of the value before the update.
+
+    ``stale``
+        1 when the answer names the value that was changed and not the one it was changed to.
+    """
+    words = words_of(answer_of(results[0]))
+    stale = bool(doc["old_value"]) and names(words, doc["old_value"]) and not names(words, doc["answers"][0])
+    return {**values_named(doc, results), "stale": float(stale)}
+
+
+def _needle(phrasings: Sequence[str], depth: float, rng: random.Random, **say: str) -> Needle:
+    return Needle(exchange(rng.choice(phrasings).format(**say), rng.choice(_REPLIES)), depth, lead="\n\n")
+
+
+def _thirds(values: Sequence[str]) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
+    count = len(values) // 3
+    return values[:count], values[count : 2 * count], values[2 * count :]
+
+
+fact_update = HaystackDataset(UpdatedFacts)

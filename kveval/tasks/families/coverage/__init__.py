@@ -1,0 +1,1 @@
+"""Summaries that must cover planted decisions."""

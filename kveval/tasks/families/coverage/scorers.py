@@ -1,0 +1,93 @@
+"""How many of the asked decisions an output holds, and how many it should not; for lm-eval's ``process_results``.
+
+A decision is *found* when its project and its amount are named, and named together: of the planted names and amounts in
+the order the output has them, neighbours of unlike kind make a pair ("Amber Falcon school: 48,250" or "48,250 for the
+Amber Falcon school"), first those within a line or sentence, then those left over. Whatever else is said is prose and
+neither helps nor hurts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kveval.tasks.scoring.text import answer_of, words_of
+
+_FEWEST_DIGITS = 5
+_SENTENCE_END = re.compile(r"[\n;]|(?<=[.!?])\s")
+
+
+class _Mention(NamedTuple):
+    """A planted name or amount in an output; `decision` counts the asked ones first, then the others."""
+
+    kind: str
+    decision: int
+
+
+def decisions_covered(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
+    """Metrics in [0, 1], higher is better.
+
+    ``recall``
+        share of the asked decisions that are found.
+    ``precision``
+        found / (found + false). False are decisions that were not asked for, amounts put beside another's project, and
+        numbers of five digits or more that were never decided; the sum of the asked amounts is none of them.
+    ``score``
+        decides: recall * precision, 1 only when all are found and nothing else is claimed.
+
+    Args:
+        doc: ``question``, ``decisions`` and ``other_decisions``, lists of ``name`` and ``amount``.
+        results: one output text.
+    """
+    asked, others = doc["decisions"], doc["other_decisions"]
+    answer = answer_of(results[0])
+    sentences = [_mentions(words_of(sentence), [*asked, *others]) for sentence in _SENTENCE_END.split(answer)]
+    mentions = [mention for sentence in sentences for mention in sentence]
+    pairs, left_over = _paired(sentences)
+    pairs += _paired([left_over])[0]
+    mixed = {name for name, amount in pairs if name != amount}
+    found = {name for name, amount in pairs if name == amount and name < len(asked)} - mixed
+    unasked = {mention.decision for mention in mentions if mention.decision >= len(asked)}
+    wrong = len(unasked | mixed) + len(_invented(words_of(answer), doc))
+    recall = len(found) / len(asked)
+    precision = len(found) / (len(found) + wrong) if found else 0.0
+    return {"score": recall * precision, "recall": recall, "precision": precision}
+
+
+def _mentions(words: Sequence[str], decisions: Sequence[Mapping[str, str]]) -> list[_Mention]:
+    """In order of place; what is said twice in a row counts once."""
+    sought = [
+        (tuple(words_of(decision[kind])), _Mention(kind, i))
+        for i, decision in enumerate(decisions)
+        for kind in ("name", "amount")
+    ]
+    mentions: list[_Mention] = []
+    for place in range(len(words)):
+        for form, mention in sought:
+            if tuple(words[place : place + len(form)]) == form and mentions[-1:] != [mention]:
+                mentions.append(mention)
+    return mentions
+
+
+def _paired(sentences: Sequence[Sequence[_Mention]]) -> tuple[list[tuple[int, int]], list[_Mention]]:
+    """(decision of the name, decision of the amount) of neighbours within a sentence, and the mentions left alone."""
+    pairs: list[tuple[int, int]] = []
+    alone: list[_Mention] = []
+    for sentence in sentences:
+        rest = list(reversed(sentence))
+        while rest:
+            mention = rest.pop()
+            if rest and rest[-1].kind != mention.kind:
+                both = {either.kind: either.decision for either in (mention, rest.pop())}
+                pairs.append((both["name"], both["amount"]))
+            else:
+                alone.append(mention)
+    return pairs, alone
+
+
+def _invented(words: Sequence[str], doc: Mapping[str, Any]) -> set[str]:
+    planted = [decision["amount"] for decision in (*doc["decisions"], *doc["other_decisions"])]
+    known = {word for text in (doc["question"], *planted) for word in words_of(text)}
+    known.add(str(sum(int(decision["amount"].replace(",", "")) for decision in doc["decisions"])))
+    return {word for word in words if word.isdecimal() and len(word) >= _FEWEST_DIGITS and word not in known}

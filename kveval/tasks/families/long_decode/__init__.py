@@ -1,0 +1,1 @@
+"""Long outputs that are checked entry by entry."""

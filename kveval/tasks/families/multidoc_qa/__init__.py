@@ -1,0 +1,1 @@
+"""Questions answered by documents among many."""

@@ -1,0 +1,100 @@
+"""Whether an output answers a question about documents. The metrics lm-eval's ``process_results`` asks for.
+
+All in [0, 1], higher is better:
+
+``score``
+    decides. One of the references stands in the answer as whole words, normalized, within the first 30 words, and
+    the answer commits itself: it names no answer to another question and is no list of guesses. Where the documents
+    do not answer, abstaining scores 1 and all else 0. A cited answer must also name the right documents, and no other.
+``f1``
+    SQuAD's token F1 with the best reference, of the whole output.
+``answer``, ``citation_recall``, ``citation_precision``
+    of cited answers: the answer alone, the share of the right documents that is named, and the share of the named
+    documents that is right.
+``valid``
+    a cited answer names documents at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kveval.tasks.corpora.documents import DOCUMENT_ID
+from kveval.tasks.scoring.answers import contains, normalized, token_f1, words
+from kveval.tasks.scoring.text import abstains, answer_of
+
+_MOST_WORDS = 30
+_MOST_PARTS = 5
+_PARTING = re.compile(r"[,;|\n]\s*(?=.*\w)")
+
+
+def answered(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
+    """``score`` and ``f1`` of a short answer.
+
+    Args:
+        doc: ``question``, ``answers`` (any of them is right), ``distractors`` and ``absent``.
+        results: one output text.
+    """
+    answer = answer_of(results[0])
+    return {"score": _right(answer, doc), "f1": _f1(answer, doc)}
+
+
+def cited(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
+    """``score``, ``f1``, ``answer``, ``citation_recall``, ``citation_precision`` and ``valid`` of a cited answer.
+
+    Args:
+        doc: as in `answered`, and ``document_ids``: the documents to be named, none where the answer is absent.
+        results: one output text.
+    """
+    text = answer_of(results[0])
+    named = {(letter + digits).upper() for letter, digits in DOCUMENT_ID.findall(text)}
+    answer = DOCUMENT_ID.sub("", text)
+    right = _right(answer, doc)
+    if doc["absent"]:
+        return {"score": right, "f1": right, "answer": right, "citation_recall": right, "citation_precision": right} | {
+            "valid": float(bool(right or named))
+        }
+    gold = set(doc["document_ids"])
+    found = len(gold & named)
+    return {
+        "score": right * (named == gold),
+        "f1": _f1(answer, doc),
+        "answer": right,
+        "citation_recall": found / len(gold),
+        "citation_precision": found / len(named) if named else 0.0,
+        "valid": float(bool(named)),
+    }
+
+
+def _f1(answer: str, doc: Mapping[str, Any]) -> float:
+    return _right(answer, doc) if doc["absent"] else token_f1(answer, doc["answers"])
+
+
+def _right(answer: str, doc: Mapping[str, Any]) -> float:
+    if doc["absent"]:
+        return float(abstains(answer, doc["distractors"]))
+    head = " ".join(re.findall(r"\S+\s*", answer)[:_MOST_WORDS])
+    named = [reference for reference in doc["answers"] if contains(head, reference)]
+    if not named or any(contains(head, other) for other in doc["distractors"]):
+        return 0.0
+    return float(not _guesses(head, max(named, key=len), doc))
+
+
+def _guesses(head: str, reference: str, doc: Mapping[str, Any]) -> bool:
+    """Whether an answer leaves it open: "X or Y", more than a few things listed, or another number of the kind."""
+    given = words(head)
+    known = {word for text in (doc["question"], *doc["answers"]) for word in normalized(text).split()}
+    if "or" in given and "or" not in known:
+        return True
+    if len(_PARTING.split(head)) - len(_PARTING.split(reference)) >= _MOST_PARTS:
+        return True
+    kinds = {_kind(word) for word in normalized(reference).split()} - {None}
+    # As digits only: "one of the rules" names no other number.
+    return any(_kind(word) in kinds and word not in known for word in given)
+
+
+def _kind(number: str) -> str | None:
+    """1994 and 1996 are of a kind, and so are 3.5 and 4.5; None for what is no number."""
+    return re.sub(r"\d", "0", number) if re.fullmatch(r"-?\d[\d.:]*", number) else None

@@ -1,0 +1,1 @@
+"""Facts planted in filler text and questions about them."""

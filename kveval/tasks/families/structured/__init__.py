@@ -1,0 +1,1 @@
+"""Records extracted from a document as JSON."""

@@ -1,0 +1,1 @@
+"""Requests that must be answered with function calls."""

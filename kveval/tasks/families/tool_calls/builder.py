@@ -1,0 +1,221 @@
+"""Requests that take function calls: functions far away in a long catalogue, or arguments far back in a talk."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kveval.errors import ConfigError
+from kveval.tasks.assembly.draws import draw_names
+from kveval.tasks.assembly.filler import Cut
+from kveval.tasks.assembly.haystack import Haystack, Needle, Question, depths_percent
+from kveval.tasks.assembly.turns import exchange, messages, turns
+from kveval.tasks.corpora.bfcl import Function, Kind, Request, functions, requests
+from kveval.tasks.dataset import HaystackDataset
+from kveval.tasks.task import Chat
+
+NO_CALL = "no function"
+_ANSWERABLE: tuple[Kind, ...] = ("simple", "multiple", "parallel")
+_TOOL_CHOICES = ("auto", "required")
+_FIXED_TOKENS = 300
+_ACKNOWLEDGED = (
+    "I have noted the task.",
+    "Noted for later.",
+    "I will do it when you say so.",
+    "All right, later then.",
+)
+
+
+class Catalogue:
+    """BFCL's functions, one JSON object a line, shuffled anew for every haystack."""
+
+    name = "bfcl functions"
+
+    def text(self, index: int) -> str:
+        return "\n" + functions()[index].line
+
+    def order(self, rng: random.Random) -> Iterator[int]:
+        return iter(rng.sample(range(len(functions())), len(functions())))
+
+    def prose(self, index: int) -> str:
+        return str(functions()[index].tool["description"])
+
+    def stretched(self, index: int, prose: str) -> str:
+        return "\n" + json.dumps({**functions()[index].tool, "description": prose}, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class ToolTask:
+    """Common ground. Subclasses say where the functions and the arguments stand.
+
+    Attributes:
+        absent_share: share of requests that no function serves, in [0, 1].
+        tool_choice: ``auto``, or ``required``, where the engine forces a call and none can be absent.
+    """
+
+    absent_share: float = 0.0
+    tool_choice: str = "auto"
+
+    chat_form = "tools"
+    tokens_per_question = 450
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, Any]) -> ToolTask:
+        """Reads the attributes from a task's YAML metadata.
+
+        Raises:
+            ConfigError: a value of the wrong kind or out of range.
+        """
+        share = metadata.get("absent_share", cls.absent_share)
+        choice = metadata.get("tool_choice", cls.tool_choice)
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+            raise ConfigError(f"absent_share={share!r}; allowed: 0 to 1")
+        if choice not in _TOOL_CHOICES:
+            raise ConfigError(f"tool_choice={choice!r}; allowed: {', '.join(_TOOL_CHOICES)}")
+        if choice == "required" and share:
+            raise ConfigError(f"absent_share={share!r} with tool_choice='required', which forces a call; allowed: 0")
+        return cls(float(share), choice)
+
+    def most_questions(self, context_length: int) -> int:
+        """Questions whose functions fit into a context and leave room for others."""
+        return max((context_length - _FIXED_TOKENS) // self.tokens_per_question, 1)
+
+    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+        raise NotImplementedError
+
+    def is_absent(self, number: int) -> bool:
+        return int((number + 1) * self.absent_share) > int(number * self.absent_share)
+
+    def _kinds(self, numbers: range, instead: Kind) -> list[Kind]:
+        """Answerable kinds in turn; `instead` where no function is to serve the request."""
+        return [instead if self.is_absent(n) else _ANSWERABLE[n % len(_ANSWERABLE)] for n in numbers]
+
+
+class InCatalogue(ToolTask):
+    """The functions of each request stand somewhere in a long catalogue; the request comes last.
+
+    A request that no function serves is one of BFCL's simple ones whose function is left out, with all like it.
+    """
+
+    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+        kinds = self._kinds(numbers, "simple")
+        asked = _draw(kinds, rng, lambda request, number: () if self.is_absent(number) else request.candidates, numbers)
+        present = [request for request, number in zip(asked, numbers, strict=True) if not self.is_absent(number)]
+        depths = iter(_shuffled(depths_percent(max(len(present), 1), phase), rng))
+        needles: list[Needle] = []
+        questions: list[Question] = []
+        for request, number in zip(asked, numbers, strict=True):
+            if self.is_absent(number):
+                questions.append(_question(request, request.text, (), absent=True))
+                continue
+            names = set(request.functions)
+            own = [function for function in request.candidates if function.name in names]
+            others = [function for function in request.candidates if function.name not in names]
+            questions.append(_question(request, request.text, (len(needles),)))
+            needles.append(Needle(own[0].line, next(depths), lead="\n"))
+            needles += [Needle(function.line, rng.uniform(0, 100), lead="\n") for function in (*own[1:], *others)]
+        unwanted = {
+            f'"name": "{function.name}"'
+            for function in functions()
+            if any(request.may_be_served_by(function) for request in asked)
+        }
+        unwanted |= {f'"name": "{f.name}"' for request in present for f in request.candidates}
+        return Haystack(needles, questions, frozenset(unwanted), _CATALOGUE, Cut.PIECE)
+
+    def chat(self, pieces: Sequence[str], fields: Mapping[str, Any]) -> Chat:
+        tools = [json.loads(piece) for piece in pieces]
+        return Chat(({"role": "user", "content": fields["question"]},), _tools(tools), self.tool_choice)
+
+
+class InConversation(ToolTask):
+    """A few functions, and a long conversation; every request was made somewhere in it under a name of its own.
+
+    The last turn says the name only. A request that no function serves is one of BFCL's irrelevant ones.
+    """
+
+    tokens_per_question = 650
+
+    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+        asked = _draw(self._kinds(numbers, "irrelevant"), rng, lambda request, _: request.candidates, numbers)
+        offered = {function.name: function for request in asked for function in request.candidates}
+        catalogue = "\n".join(function.line for function in _shuffled(list(offered.values()), rng))
+        labels = draw_names(len(asked), rng)
+        depths = _shuffled(depths_percent(len(asked), phase), rng)
+        needles = [
+            Needle(exchange(f"Task {label}, for later: {request.text}", rng.choice(_ACKNOWLEDGED)), depth, lead="\n\n")
+            for label, request, depth in zip(labels, asked, depths, strict=True)
+        ]
+        questions = [
+            _question(
+                request,
+                f"Now carry out task {label}, exactly as I gave it.",
+                (k,),
+                absent=request.kind == "irrelevant",
+                catalogue=catalogue,
+            )
+            for k, (label, request) in enumerate(zip(labels, asked, strict=True))
+        ]
+        return Haystack(needles, questions, frozenset(labels), None, Cut.PIECE, turns)
+
+    def chat(self, pieces: Sequence[str], fields: Mapping[str, Any]) -> Chat:
+        tools = [json.loads(line) for line in fields["catalogue"].splitlines()]
+        asked = {"role": "user", "content": fields["question"]}
+        return Chat((*messages(pieces), asked), _tools(tools), self.tool_choice)
+
+
+def _draw(kinds: Sequence[Kind], rng: random.Random, planted: Any, numbers: range) -> list[Request]:
+    """One request of each kind, none of which a function planted for another may serve.
+
+    Args:
+        planted: (request, number) -> the functions put into the haystack for it.
+    """
+    decks = {kind: iter(rng.sample(requests(kind), len(requests(kind)))) for kind in dict.fromkeys(kinds)}
+    drawn: list[Request] = []
+    beside: list[tuple[Function, ...]] = []
+    for kind, number in zip(kinds, numbers, strict=True):
+        for request in decks[kind]:
+            own = tuple(planted(request, number))
+            served = any(request.may_be_served_by(function) for other in beside for function in other)
+            serves = any(other.may_be_served_by(function) for other in drawn for function in own)
+            if not served and not serves:
+                drawn.append(request)
+                beside.append(own)
+                break
+        else:
+            raise ConfigError(f"{len(kinds)} requests in one haystack; ask fewer questions about it")
+    return drawn
+
+
+def _question(
+    request: Request, text: str, needles: tuple[int, ...], *, absent: bool = False, **fields: str
+) -> Question:
+    expected = [] if absent else list(request.expected)
+    declared = [] if absent else list(request.functions.values())
+    return Question(
+        {
+            "question": text,
+            "kind": "irrelevant" if absent else request.kind,
+            "expected": json.dumps(expected, ensure_ascii=False),
+            "functions": json.dumps(declared, ensure_ascii=False),
+            **fields,
+        },
+        (NO_CALL if absent else json.dumps(request.reference, ensure_ascii=False),),
+        needles,
+        absent=absent,
+    )
+
+
+def _tools(described: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:
+    return tuple({"type": "function", "function": function} for function in described)
+
+
+def _shuffled(values: list[Any], rng: random.Random) -> list[Any]:
+    return rng.sample(values, len(values))
+
+
+_CATALOGUE = Catalogue()
+tools_catalogue = HaystackDataset(InCatalogue)
+tools_conversation = HaystackDataset(InConversation)

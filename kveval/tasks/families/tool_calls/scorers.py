@@ -1,0 +1,49 @@
+"""Whether an output makes the right function calls, or none where none is right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kveval.tasks.scoring.call_match import same_calls
+from kveval.tasks.scoring.calls import UnreadableCallsError, calls_in, is_silent
+from kveval.tasks.scoring.function_schema import fits_schema
+from kveval.tasks.scoring.text import answer_of
+
+
+def called(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
+    """Compares the calls of an output with the expected ones.
+
+    ``score``
+        decides: 1 when exactly the expected calls were made, by BFCL's rule (see `call_match`). Where no
+        function fits, 1 for saying something and calling nothing.
+    ``names``
+        1 when the right functions were called as often as expected, whatever the arguments.
+    ``valid``
+        0 when a call cannot be read, or its arguments break the schema of the asked function it calls.
+    ``abstained``
+        1 when the output says something and calls nothing.
+
+    Args:
+        doc: ``expected`` (JSON text of a list, in the form of `call_match`), ``functions`` (JSON text of
+            BFCL's declarations of the expected functions) and ``absent``.
+        results: one output text.
+    """
+    text = answer_of(results[0])
+    expected = json.loads(doc["expected"])
+    functions = {function["name"]: function for function in json.loads(doc["functions"])}
+    try:
+        calls = calls_in(text)
+    except UnreadableCallsError:
+        return {"score": 0.0, "names": 0.0, "valid": 0.0, "abstained": 0.0}
+    silent = not calls and is_silent(text)
+    right = not silent and same_calls(calls, expected, functions)
+    valid = all(fits_schema(call["arguments"], functions[call["name"]]) for call in calls if call["name"] in functions)
+    names = sorted(call["name"] for call in calls) == sorted(call["name"] for call in expected)
+    return {
+        "score": float(right),
+        "names": float(names and not silent),
+        "valid": float(valid),
+        "abstained": float(not calls and not silent),
+    }

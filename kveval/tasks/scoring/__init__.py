@@ -1,0 +1,1 @@
+"""Checks that scorers share: text, numbers, abstention, JSON, calls and sandboxed code."""

@@ -1,0 +1,160 @@
+"""`kveval load` as users see it, and what the report shows of it."""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console
+from support.scripted import Oracle, Reply, ScriptedEngines, always
+
+from kveval.cli import commands
+from kveval.cli.app import main
+from kveval.engines.vllm.installation import Installation
+from kveval.load import run as load_run
+from kveval.measure.plan.plan import Plan
+from kveval.measure.progress import SilentReporter
+from kveval.measure.sweep import sweep
+from kveval.report.html.html import build_report
+from kveval.report.sections.load.load import load_rows, load_summary, load_table
+from kveval.run.load_results import read_load
+
+Kveval = Callable[..., tuple[int, str, str]]
+WORDS = always(Reply("a b c d e", finish_reason="length"))
+
+
+@pytest.fixture
+def config(
+    stand_in: None, checkpoint: Path, installation: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> str:
+    monkeypatch.setattr(commands, "find_installation", lambda _: installation)
+    monkeypatch.setattr("kveval.load.run.ordinary_tokens", lambda _: tuple(range(100, 400)))
+    monkeypatch.setattr("kveval.measure.provenance.git_state", lambda _: None)
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "nightly.yaml"
+    given = {
+        "model": str(checkpoint), "variants": ["bf16", "fp8", "int8"], "context_lengths": [512],
+        "tasks": ["niah_single"], "haystack": "generated",
+        "load": {"requests": 3, "output_tokens": 5, "prompt_lengths": [64], "warmup_requests": 1},
+    }  # fmt: skip
+    path.write_text(yaml.safe_dump(given))
+    return str(path)
+
+
+@pytest.fixture
+def engines(monkeypatch: pytest.MonkeyPatch) -> ScriptedEngines:
+    scripted = ScriptedEngines(WORDS)
+    monkeypatch.setattr(load_run, "run_load", functools.partial(load_run.run_load, engine_factory=scripted))
+    return scripted
+
+
+@pytest.fixture
+def kveval(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Kveval:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["kveval", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        out, err = capsys.readouterr()
+        return int(stopped.value.code or 0), out, err
+
+    return run
+
+
+def test_a_dry_run_starts_nothing(kveval: Kveval, config: str, engines: ScriptedEngines) -> None:
+    code, out, _ = kveval("load", config, "--dry-run", "--json", "--concurrency", "2,4", "--rates", "0.5")
+    plan = json.loads(out)
+    assert code == 0
+    assert [level["level"] for level in plan["levels"]] == [
+        "closed 2, 64 tokens", "closed 4, 64 tokens", "open 0.5/s, 64 tokens", "longest, 512 tokens"
+    ]  # fmt: skip
+    # Twice the concurrency at least.
+    assert plan["requests"] == 3 * ((4 + 1) + (8 + 1) + (3 + 1) + 1)
+    assert plan["engine_launches"] == 3
+    assert engines.launches == []
+    assert "closed 1, 64" in kveval("load", config, "--dry-run")[1]
+
+
+def test_figures_are_printed_stored_and_compared(kveval: Kveval, config: str, engines: ScriptedEngines) -> None:
+    code, out, err = kveval("load", config, "--json", "--no-longest-context", "--concurrency", "2")
+    assert code == 0, err
+    assert "bf16: load 1 of 1: closed 2, 64 tokens" in err
+    document = json.loads(out)
+    assert document["complete"]
+    rows = {row["variant"]: row for row in document["rows"]}
+    assert rows["bf16"]["ratios"] is None
+    assert rows["fp8"]["ratios"]["output_tokens_per_s"] == pytest.approx(
+        rows["fp8"]["output_tokens_per_s"] / rows["bf16"]["output_tokens_per_s"], abs=1e-3
+    )
+    assert rows["fp8"]["ttft_ms"]["n"] == 4
+    assert rows["int8"]["emulated"]
+    stored = read_load(Path("runs/nightly"))
+    assert stored is not None
+    assert load_summary(stored) == document
+
+    code, _, err = kveval("load", config, "--concurrency", "2")
+    assert code == 2
+    assert "holds load.json already; allowed: another folder, or --resume" in err
+    code, out, _ = kveval("load", config, "--concurrency", "2", "--no-longest-context", "--resume")
+    assert code == 0
+    assert "emulated: speed is not the format's" in " ".join(out.split())
+    assert len(engines.launches) == 3
+
+
+def test_a_variant_that_fails_is_exit_code_3(kveval: Kveval, config: str, engines: ScriptedEngines) -> None:
+    engines.fail_to_start["fp8"] = (1, "fp8: out of luck")
+    code, out, err = kveval("load", config, "--concurrency", "2", "--no-longest-context")
+    assert code == 3
+    assert "error: the load is incomplete: fp8 failed: fp8: out of luck" in err
+    assert "failed: fp8: out of luck" in out
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--concurrency", "two"], "load.concurrency.0: 'two' is not allowed"),
+        (["--concurrency", ""], "load: concurrency, request_rates: both empty"),
+        (["--lengths", "9k"], "load.prompt_lengths: 9216 with 5 output tokens does not fit"),
+        (["--output-tokens", "1"], "load.output_tokens: '1' is not allowed"),
+        (["--resume", "--dry-run"], "--resume: goes on with a measurement"),
+    ],
+)
+def test_what_is_wrong_is_one_line(kveval: Kveval, config: str, flags: list[str], message: str) -> None:
+    code, _, err = kveval("load", config, *flags)
+    assert code == 2
+    assert message in err
+    assert len([line for line in err.splitlines() if line.startswith("error")]) == 1
+
+
+async def test_the_report_shows_it(plan_of: Callable[..., Plan], tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("kveval.load.run.ordinary_tokens", lambda _: tuple(range(100, 400)))
+    monkeypatch.setattr("kveval.measure.provenance.git_state", lambda _: None)
+    out = tmp_path / "run"
+    load = {"requests": 3, "output_tokens": 5, "prompt_lengths": [64], "concurrency": [2], "longest_context": False}
+    plan = plan_of(load=load)
+    oracle = Oracle(plan)
+    engines = ScriptedEngines(
+        lambda prompt, body: WORDS(prompt, body) if body.get("ignore_eos") else oracle(prompt, body)
+    )
+    stage = load_run.load_stage(plan, out, resume=False, on_status=lambda _: None)
+    assert stage is not None
+    await sweep(plan, out, resume=False, reporter=SilentReporter(), stages=[stage], engine_factory=engines)
+    document = stage.finish()
+
+    page = build_report(out).read_text()
+    assert "Under load" in page
+    assert page.count("<td>closed 2</td>") == 2
+    assert "KV capacity: computed beside reported" in page
+    assert "from launch to first token" in page
+    console = Console(file=io.StringIO(), width=80)
+    console.print(load_table(document))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert lines[0].startswith("closed 2, 64 tokens, 5 output tokens")
+    assert max(len(line.rstrip()) for line in lines) <= 80
+    assert {row["completed"] for row in load_rows(document)} == {4}

@@ -1,0 +1,369 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import tenacity
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.scripted import Handler, Reply, ScriptedServer, always
+
+from kveval.config.sweep import RequestsConfig
+from kveval.engines.client.answer import Answer, Request, RequestFailedError, take
+from kveval.engines.client.client import Client
+from kveval.engines.openai.access import Access
+from kveval.tasks.task import Chat
+
+REQUEST = Request(np.arange(1, 33, dtype=np.int32), 16)
+
+
+@pytest.fixture(autouse=True)
+def _no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kveval.engines.client.client._BACKOFF", tenacity.wait_none())
+
+
+@asynccontextmanager
+async def serving(handler: Handler, **config: Any) -> AsyncIterator[tuple[Client, ScriptedServer]]:
+    async with ScriptedServer(handler) as server:
+        settings_ = RequestsConfig(**{"timeout_s": 5.0, **config})
+        async with Client(server.base_url, "kveval", settings_, lambda: None) as client:
+            yield client, server
+
+
+async def ask(reply: Reply, **config: Any) -> tuple[Answer, ScriptedServer]:
+    async with serving(always(reply), **config) as (client, server):
+        return await client.ask(REQUEST), server
+
+
+def events(*values: Any, done: bool = True) -> str:
+    lines = [f"data: {value if isinstance(value, str) else json.dumps(value)}\n\n" for value in values]
+    return "".join([*lines, "data: [DONE]\n\n" if done else ""])
+
+
+def choice(**fields: Any) -> dict[str, Any]:
+    return {"choices": [{"text": "x", "finish_reason": "stop", **fields}]}
+
+
+async def test_an_answer() -> None:
+    before = time.time()
+    answer, server = await ask(Reply("three short words", token_delay_s=0.01))
+    assert answer.error_kind is None
+    assert answer.text == "three short words"
+    assert answer.finish_reason == "stop"
+    assert answer.prompt_tokens == 32
+    assert answer.cached_tokens == 0
+    assert len(answer.output_token_ids) == 3
+    assert answer.chunk_tokens == [1, 1, 1]
+    assert [len(row) for row in answer.top_ids] == [2, 2, 2]
+    assert answer.top_logprobs == [[-0.1, -5.0]] * 3
+    assert before <= answer.sent_at <= time.time()
+    assert answer.ttft_ms == answer.token_ms[0] > 0
+    assert answer.itl_ms == pytest.approx((answer.token_ms[2] - answer.token_ms[0]) / 2)
+    assert answer.token_ms == sorted(answer.token_ms)
+    assert answer.total_ms >= answer.token_ms[-1]
+    assert answer.attempts == 1
+    assert server.requests[0]["prompt"] == list(range(1, 33))
+
+
+async def test_what_is_sent() -> None:
+    request = Request(np.array([5, 6], np.int32), 7, stop=("\n",), cache_salt="cold")
+    async with serving(always(Reply("a"))) as (client, server):
+        await client.ask(request)
+    assert server.requests == [
+        {
+            "model": "kveval", "prompt": [5, 6], "max_tokens": 7, "temperature": 0.0, "seed": 0, "stream": True,
+            "stream_options": {"include_usage": True}, "logprobs": 20, "return_tokens_as_token_ids": True,
+            "stop": ["\n"], "cache_salt": "cold",
+        }
+    ]  # fmt: skip
+    async with serving(always(Reply("a")), logprobs=0) as (client, server):
+        assert (await client.ask(REQUEST)).error_kind is None
+    assert not server.requests[0].keys() & {"logprobs", "return_tokens_as_token_ids", "stop", "cache_salt"}
+
+
+async def test_an_empty_answer_is_no_error() -> None:
+    answer, _ = await ask(Reply(""))
+    assert (answer.error_kind, answer.text, answer.ttft_ms, answer.itl_ms) == (None, "", None, None)
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "attempts", "message"),
+    [
+        (Reply(status=500), "http_500", 3, "HTTP 500: scripted failure"),
+        (Reply(status=503), "http_503", 3, "HTTP 503"),
+        (Reply(status=429), "http_429", 3, "HTTP 429"),
+        (Reply(status=400, message="This model's maximum"), "bad_request", 1, "HTTP 400: This model's maximum"),
+        (Reply(status=404), "http_404", 1, "HTTP 404"),
+        (Reply("a", finish_reason=None), "broken_stream", 3, "ended without a finish_reason"),
+        (Reply("a", finish_reason="abort"), "aborted", 3, "broke the output off"),
+        (Reply("a", logprob=float("nan")), "non_finite", 1, "non-finite logprobs"),
+        (Reply("a", logprob=None), "non_finite", 1, "non-finite logprobs"),
+        (Reply(raw=events("{broken")), "broken_stream", 3, "not JSON: {broken"),
+        (Reply(raw=events([1])), "broken_stream", 3, "not an object"),
+        (Reply(raw=events(done=False)), "broken_stream", 3, "ended without"),
+        (Reply(raw="<html>no stream</html>"), "broken_stream", 3, "ended without"),
+        (Reply(raw=events({"error": {"message": "EngineDeadError"}})), "http_500", 3, "EngineDeadError"),
+        (Reply(raw=events({"choices": 3})), "broken_stream", 3, "unexpected answer"),
+        (Reply(raw=events({"choices": [None]})), "broken_stream", 3, "unexpected answer"),
+        (Reply(raw=events(choice(text=5))), "broken_stream", 3, "unexpected answer"),
+        (Reply(raw=events(choice(finish_reason={"a": 1}))), "broken_stream", 3, "unexpected answer"),
+        (Reply(raw=events(choice(logprobs={"top": 1}))), "broken_stream", 3, "unexpected answer"),
+        (Reply(raw=events(choice(logprobs={"tokens": ["word"]}))), "broken_stream", 3, "unexpected answer"),
+        (Reply(raw=events(choice(logprobs={"tokens": [f"token_id:{1 << 40}"]}))), "broken_stream", 3, "unexpected"),
+        (
+            Reply(raw=events(choice(logprobs={"tokens": [], "top_logprobs": [{"token_id:1": "a"}]}))),
+            "broken_stream",
+            3,
+            "unexpected answer",
+        ),
+        (Reply(raw=events(choice(), {"usage": {"prompt_tokens": "many"}})), "broken_stream", 3, "unexpected answer"),
+        (Reply(raw=events(choice(), {"usage": [1]})), "broken_stream", 3, "unexpected answer"),
+    ],
+)
+async def test_what_a_server_can_do_wrong(reply: Reply, kind: str, attempts: int, message: str) -> None:
+    answer, server = await ask(reply)
+    assert (answer.error_kind, answer.attempts) == (kind, attempts)
+    assert message in answer.error_message
+    assert len(server.requests) == attempts
+    assert answer.is_server_failure == (kind not in ("bad_request", "non_finite"))
+
+
+async def test_a_server_that_goes_away_mid_answer() -> None:
+    answer, _ = await ask(Reply("going away", die=True), max_attempts=1)
+    assert answer.error_kind == "connection"
+    assert answer.error_message
+
+
+async def test_no_server_at_all() -> None:
+    async with Client("http://127.0.0.1:1", "kveval", RequestsConfig(), lambda: None) as client:
+        answer = await client.ask(REQUEST)
+        assert answer.error_kind == "connection"
+        assert not await client.is_healthy()
+        assert await client.metrics_text() == ""
+        with pytest.raises(RequestFailedError, match="ConnectError"):
+            await client.perplexity("text")
+
+
+async def test_a_dead_server_is_not_asked_again() -> None:
+    async with Client("http://127.0.0.1:1", "kveval", RequestsConfig(), lambda: "exit code -9") as client:
+        answer = await client.ask(REQUEST)
+    assert (answer.attempts, answer.error_message) == (1, "exit code -9")
+
+
+async def test_a_retry_that_succeeds_leaves_nothing_of_the_first_attempt() -> None:
+    replies = iter([Reply(raw=events({"choices": [{"text": "half of an"}]}, done=False)), Reply("a whole answer")])
+    async with serving(lambda _prompt, _body: next(replies)) as (client, _):
+        answer = await client.ask(REQUEST)
+    assert (answer.error_kind, answer.text, answer.attempts) == (None, "a whole answer", 2)
+    assert len(answer.token_ms) == 3
+
+
+@pytest.mark.parametrize("reply", [Reply("a", hang=True), Reply("one token at a time for ever", token_delay_s=0.15)])
+async def test_a_whole_answer_must_come_within_the_timeout(reply: Reply) -> None:
+    """Each token of the second comes in time; all of them together do not."""
+    started = time.perf_counter()
+    answer, _ = await ask(reply, timeout_s=0.4, max_attempts=1)
+    assert time.perf_counter() - started < 3
+    assert (answer.error_kind, answer.error_message) == ("timeout", "no whole answer within 0.4 s")
+
+
+async def test_alternatives_are_ranked_and_the_engines_zero_probability_is_kept() -> None:
+    top = [{"token_id:7": -2.0, "token_id:8": -9999.0, "token_id:9": -0.5}]
+    answer, _ = await ask(Reply(raw=events(choice(logprobs={"tokens": ["token_id:9"], "top_logprobs": top}))))
+    assert answer.top_ids == [[9, 7, 8]]
+    assert answer.top_logprobs == [[-0.5, -2.0, -9999.0]]
+    assert answer.output_token_ids == [9]
+
+
+async def test_several_tokens_in_one_chunk() -> None:
+    two = {"tokens": ["token_id:1", "token_id:2"], "top_logprobs": [None, None]}
+    answer, _ = await ask(Reply(raw=events(choice(logprobs=two, finish_reason=None), choice(logprobs=two))))
+    assert answer.chunk_tokens == [2, 2]
+    assert answer.itl_ms == pytest.approx((answer.token_ms[1] - answer.token_ms[0]) / 3)
+
+
+async def test_half_a_surrogate_pair_becomes_text() -> None:
+    answer, _ = await ask(Reply(raw='data: {"choices": [{"text": "a\\ud800b", "finish_reason": "stop"}]}\n\n'))
+    assert answer.text == "a?b"
+    answer, _ = await ask(Reply(status=400, message="\ud800"))
+    assert answer.error_message == "HTTP 400: ?"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["choices", "text", "finish_reason", "logprobs", "tokens", "top_logprobs", "usage", "token_id:1"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(event=st.dictionaries(st.sampled_from(["choices", "usage"]), json_values))
+def test_no_event_raises_anything_else(event: dict[str, Any]) -> None:
+    answer = Answer()
+    try:
+        take(event, answer, 1.0)
+    except RequestFailedError as error:
+        assert error.kind == "broken_stream"  # noqa: PT017 - most events are fine
+    assert isinstance(answer.text, str)
+    assert answer.finish_reason is None or isinstance(answer.finish_reason, str)
+
+
+async def test_perplexity() -> None:
+    async with serving(always(Reply())) as (client, server):
+        server.perplexity_logprob = -2.0
+        assert await client.perplexity("text") == pytest.approx(math.exp(2.0))
+        for value, message in ((float("nan"), "not finite"), (None, "unusable"), (-1e9, "unusable")):
+            server.perplexity_logprob = value
+            with pytest.raises(RequestFailedError, match=message) as caught:
+                await client.perplexity("text")
+            assert caught.value.kind == "non_finite"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "message"),
+    [
+        (400, '{"error": "text"}', 'HTTP 400: {"error": "text"}'),
+        (400, '{"message": "older"}', "HTTP 400: older"),
+        (500, "<html>", "HTTP 500: <html>"),
+        (500, "[1]", r"HTTP 500: \[1\]"),
+    ],
+)
+async def test_messages_of_failures(status: int, body: str, message: str) -> None:
+    transport = httpx.MockTransport(lambda _: httpx.Response(status, text=body))
+    async with Client("http://server", "kveval", RequestsConfig(max_attempts=1), lambda: None) as client:
+        client._http = httpx.AsyncClient(base_url="http://server", transport=transport)
+        with pytest.raises(RequestFailedError, match=message):
+            await client.perplexity("text")
+
+
+KEY = "sk-secret-0123456789"
+
+
+async def ask_with_key(reply: Reply, request: Request = REQUEST, access: Access | None = None) -> Answer:
+    async with ScriptedServer(always(reply)) as server:
+        config = RequestsConfig(max_attempts=1)
+        access = access or Access(api_key=KEY)
+        async with Client(server.base_url, "kveval", config, lambda: None, access=access) as client:
+            return await client.ask(request)
+
+
+@pytest.mark.parametrize("padding", [0, 170, 192, 194, 480, 490, 495, 1990])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        lambda said: Reply(status=500, message=said),
+        lambda said: Reply(raw=events({"error": {"message": said}})),
+        lambda said: Reply(raw=events(said)),
+        lambda said: Reply(raw=events(json.dumps([said]))),
+        lambda said: Reply(raw=events({"choices": said})),
+        lambda said: Reply(raw=events(choice(finish_reason={"a": said}))),
+    ],
+)
+async def test_no_message_holds_the_key_wherever_it_is_cut(reply: Any, padding: int) -> None:
+    answer = await ask_with_key(reply("x" * padding + KEY))
+    assert answer.error_kind
+    assert KEY[:5] not in repr(answer)
+    assert len(answer.error_message) <= 500
+
+
+async def test_an_answer_with_the_key_in_it_is_kept_without() -> None:
+    pieces = [choice(text=text, finish_reason=None, logprobs={"tokens": ["token_id:4"]}) for text in ("a ", KEY[:7])]
+    answer = await ask_with_key(Reply(raw=events(*pieces, {**choice(text=f"{KEY[7:]} b"), "model": KEY})))
+    assert (answer.error_kind, answer.text, answer.model) == (None, "a (key) b", "(key)")
+    # They spell it as well.
+    assert (answer.output_token_ids, answer.top_ids, answer.top_logprobs) == ([], [], [])
+    aborted = await ask_with_key(Reply(raw=events({"choices": [{"text": KEY, "finish_reason": KEY}]}, done=False)))
+    assert KEY[:5] not in repr(aborted)
+
+
+async def test_a_tool_call_with_the_key_in_it_is_kept_without() -> None:
+    request = Request(np.arange(4, dtype=np.int32), 16, chat=Chat(messages=({"role": "user", "content": "hi"},)))
+    for arguments in (json.dumps({"auth": f"Bearer {KEY}"}), f"no JSON {KEY}"):
+        answer = await ask_with_key(Reply(tool_calls=((f"use_{KEY}", arguments),)), request)
+        assert answer.error_kind is None
+        assert "use_(key)" in answer.text
+        assert KEY[:5] not in repr(answer)
+
+
+async def test_the_same_model_is_not_another_because_its_name_is_hidden() -> None:
+    access = Access(api_key=KEY, answers_as="of (key)")
+    answer = await ask_with_key(Reply(raw=events({**choice(), "model": f"of {KEY}"})), access=access)
+    assert answer.error_kind is None
+
+
+async def test_the_perplexitys_message_holds_no_key() -> None:
+    transport = httpx.MockTransport(lambda _: httpx.Response(400, text="x" * 490 + KEY))
+    async with Client("http://server", "kveval", RequestsConfig(), lambda: None, access=Access(KEY)) as client:
+        client._http = httpx.AsyncClient(base_url="http://server", transport=transport)
+        with pytest.raises(RequestFailedError, match="HTTP 400: xxx") as caught:
+            await client.perplexity("text")
+    assert KEY[:5] not in str(caught.value)
+
+
+@asynccontextmanager
+async def endless(head: str, most_bytes: int) -> AsyncIterator[tuple[str, list[int]]]:
+    """A server that goes on for `most_bytes`: its address, and what it sent of each answer in bytes."""
+    sent: list[int] = []
+
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(f"HTTP/1.1 {head}\r\n\r\n".encode())
+        sent.append(0)
+        with suppress(ConnectionError):
+            while sent[-1] < most_bytes:
+                writer.write(b"y" * (1 << 16))
+                await writer.drain()
+                sent[-1] += 1 << 16
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", sent
+
+
+async def test_of_an_error_without_end_only_the_beginning_is_read() -> None:
+    async with (
+        endless("500 no\r\ncontent-length: 200000000", 200_000_000) as (url, sent),
+        Client(url, "kveval", RequestsConfig(max_attempts=2), lambda: None) as client,
+    ):
+        answer = await client.ask(REQUEST)
+    assert (answer.error_kind, answer.attempts) == ("http_500", 2)
+    assert answer.error_message == ("HTTP 500: " + "y" * 500)[:500]
+    # What lies in the buffers of the connection was not read.
+    assert all(size < 20_000_000 for size in sent)
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_an_answer_without_end_is_a_failure(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kveval.engines.openai.access._MOST_ANSWER_BYTES", 1 << 20)
+    async with (
+        endless(f"200 OK\r\ncontent-type: {kind}", 200_000_000) as (url, sent),
+        Client(url, "kveval", RequestsConfig(), lambda: None) as client,
+    ):
+        answer = await client.ask(REQUEST)
+        assert await client.metrics_text() == ""
+    assert (answer.error_kind, answer.attempts) == ("broken_stream", 1)
+    assert answer.error_message == "the answer is longer than 1 MiB"
+    assert all(size < 20_000_000 for size in sent)
+
+
+async def test_a_long_stream_of_short_events_has_an_end_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kveval.engines.openai.access._MOST_ANSWER_BYTES", 1000)
+    answer, _ = await ask(Reply("one word and another " * 50))
+    assert (answer.error_kind, len(answer.token_ms)) == (None, 200)

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import tenacity
+from support.scripted import Handler, Reply, ScriptedServer, always
+
+from kveval.config.sweep import RequestsConfig
+from kveval.engines.client.client import Client
+from kveval.engines.smoke import pick_sample, smoke
+from kveval.engines.vllm.facts import Facts
+from kveval.run.records import Finding
+from kveval.tasks.task import Prompt, Sample
+
+
+@pytest.fixture(autouse=True)
+def _no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kveval.engines.client.client._BACKOFF", tenacity.wait_none())
+
+
+def facts(**changes: Any) -> Facts:
+    given = {"requested_cache_dtype": "fp8", "storage": "native", "device": "cpu", "prefix_caching": True}
+    return Facts.model_validate(given | changes)
+
+
+def sample(tokens: int) -> Sample:
+    prompt = Prompt(np.arange(1, tokens + 1, dtype=np.int32), np.zeros(0, np.int32))
+    return Sample(str(tokens), "h", "niah_single", "needle", tokens, prompt, None, {}, 8)
+
+
+def replies(*answers: Reply) -> Iterator[Reply]:
+    yield from answers
+    while True:
+        yield answers[-1]
+
+
+@asynccontextmanager
+async def serving(handler: Handler) -> AsyncIterator[tuple[Client, ScriptedServer]]:
+    async with (
+        ScriptedServer(handler) as server,
+        Client(server.base_url, "kveval", RequestsConfig(max_attempts=1), lambda: None) as client,
+    ):
+        yield client, server
+
+
+async def findings_of(
+    *answers: Reply, perplexity_logprob: float | None = -3.0, baseline: float | None = None
+) -> tuple[dict[str, Any], list[Finding]]:
+    given = replies(*answers)
+    async with serving(lambda _prompt, _body: next(given)) as (client, server):
+        server.perplexity_logprob = perplexity_logprob
+        return await smoke(client, [sample(100)], facts(), baseline)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "facts_", "picked"),
+    [
+        ([100, 2048, 2049, 9000], facts(), 2049),
+        ([100, 9000, 200], facts(max_num_batched_tokens=150), 200),
+        ([100, 9000], facts(device="cuda"), 9000),
+        ([100, 2048, 500], facts(), 2048),
+    ],
+)
+def test_one_prompt_is_longer_than_a_prefill_chunk_where_there_is_one(
+    lengths: list[int], facts_: Facts, picked: int
+) -> None:
+    assert len(pick_sample([sample(length) for length in lengths], facts_).prompt) == picked
+
+
+async def test_a_sound_engine() -> None:
+    result, findings = await findings_of(Reply("a b c"))
+    assert findings == []
+    assert result == {
+        "prompt_tokens": 100, "sample_id": "100", "perplexity": 20.0855, "output": "a b c",
+        "cached_tokens_of_repeat": 96,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ([Reply("")], "a prompt of 100 tokens: the answer is empty"),
+        ([Reply("! " * 15 + "! ")], "the answer is one token over and over: '! ! ! "),
+        ([Reply(status=500)], "http_500: HTTP 500"),
+        ([Reply("fine"), Reply("a", logprob=float("nan"))], "non_finite: the server returned non-finite logprobs"),
+        ([Reply(status=400, message="too long")], "bad_request: HTTP 400: too long"),
+    ],
+)
+async def test_answers_that_are_none(answers: list[Reply], message: str) -> None:
+    _, findings = await findings_of(*answers)
+    assert [(finding.level, finding.code) for finding in findings] == [("error", "smoke_failed")]
+    assert message in findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("logprob", "baseline", "message"),
+    [
+        (-7.5, None, "perplexity 1808 on plain English: the model does not read"),
+        (-5.0, 12.0, "perplexity 148 on plain English, the baseline has 12"),
+        (float("nan"), None, "plain text could not be read: the perplexity of plain text is not finite"),
+        (None, None, "plain text could not be read: unusable prompt logprobs"),
+    ],
+)
+async def test_plain_text_that_is_not_read(logprob: float | None, baseline: float | None, message: str) -> None:
+    _, findings = await findings_of(Reply("a b"), perplexity_logprob=logprob, baseline=baseline)
+    assert [(finding.level, finding.code) for finding in findings] == [("error", "smoke_failed")]
+    assert message in findings[0].message
+
+
+async def test_a_repeat_that_differs_is_a_warning() -> None:
+    _, findings = await findings_of(Reply("first answer"), Reply("second answer"))
+    assert [(finding.level, finding.code) for finding in findings] == [("warning", "smoke_repeat_differs")]
+
+
+async def test_a_repeat_that_misses_the_prefix_cache_is_a_warning() -> None:
+    short = [sample(16)]
+    async with serving(always(Reply("a b"))) as (client, _):
+        _, findings = await smoke(client, short, facts(), None)
+        assert [(finding.level, finding.code) for finding in findings] == [("warning", "no_prefix_hit")]
+        _, findings = await smoke(client, short, facts(prefix_caching=False), None)
+    assert findings == []
+
+
+async def test_smoke_questions_leave_the_prefix_cache_of_the_samples_alone() -> None:
+    async with serving(always(Reply("a b"))) as (client, server):
+        await smoke(client, [sample(100)], facts(), None)
+    assert [body["cache_salt"] for body in server.requests] == ["kveval-smoke"] * 2

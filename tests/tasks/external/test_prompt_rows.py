@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kveval.errors import ConfigError
+from kveval.tasks.external.prompt_rows import DEFAULT_OUTPUT_TOKENS, read_prompts
+
+TOOL = {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}}
+GOOD = {"prompt": "What is it?", "answer": "blue"}
+
+
+def written(path: Path, *rows: Any) -> Path:
+    file = path / "prompts.jsonl"
+    file.write_text("".join(row if isinstance(row, str) else json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def test_rows_are_read_as_they_are(tmp_path: Path) -> None:
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is it?"}]
+    file = written(
+        tmp_path,
+        "\n",
+        GOOD,
+        {
+            "messages": messages,
+            "answers": ["a", "b"],
+            "scorer": "exact",
+            "cluster": 7,
+            "max_output_tokens": 5,
+            "id": "q",
+        },
+        {"prompt": "Say something.", "scorer": "none"},
+        {"prompt": "Fill it in.", "scorer": "json", "answer": {"b": 1, "a": None}},
+        {"prompt": "Nothing?", "scorer": "json", "answer": None},
+    )
+    given = read_prompts(file, "mine")
+    first, second, third, fourth, fifth = given.prompts("chat")
+    assert (given.task.name, given.task.family) == ("mine", "own")
+    assert (first.where, first.content, first.answers) == ("prompts.jsonl line 2", "What is it?", ("blue",))
+    assert (first.max_output_tokens, first.cluster, dict(first.doc)) == (
+        DEFAULT_OUTPUT_TOKENS, None, {"scorer": "contains"},
+    )  # fmt: skip
+    assert (second.content, second.answers, second.cluster) == (messages, ("a", "b"), "7")
+    assert (second.max_output_tokens, second.doc["id"]) == (5, "q")
+    assert (third.answers, dict(third.doc)) == ((), {"scorer": "none", "scored": False})
+    assert fourth.answers == ('{"a": null, "b": 1}',)
+    assert fifth.answers == ("null",)
+    assert given.task.score({"scorer": "contains", "answers": ["blue"]}, "It is blue.") == {"score": 1.0}
+
+
+def test_a_changed_file_is_another_input(tmp_path: Path) -> None:
+    before = read_prompts(written(tmp_path, GOOD), "mine").task.metadata
+    after = read_prompts(written(tmp_path, GOOD | {"answer": "red"}), "mine").task.metadata
+    assert before != after
+
+
+def test_the_first_rows_can_be_chosen(tmp_path: Path) -> None:
+    file = written(tmp_path, GOOD, {**GOOD, "prompt": "And this?"})
+    assert len(read_prompts(file, "mine", 1).prompts("chat")) == 1
+    with pytest.raises(ConfigError, match=r"samples=3 of .*prompts.jsonl; allowed: up to 2, its rows"):
+        read_prompts(file, "mine", 3)
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("{", "not JSON: "),
+        ("[1]\n", r"\[1\] is not an object; allowed: "),
+        ('{"prompt": "x", "answer": NaN}\n', "not JSON: NaN is no JSON"),
+        ('{"prompt": "\\ud800", "answer": "x"}\n', "half of a surrogate pair"),
+        ("[" * 100_000 + "\n", "not JSON: "),
+        ({"prompt": "x", "answer": "y", "scoer": "exact"}, "unknown key 'scoer'; did you mean 'scorer'"),
+        ({"answer": "y"}, "prompt, messages: neither given; allowed: one of them"),
+        ({"prompt": "x", "messages": [{"role": "user", "content": "x"}], "answer": "y"}, "both given"),
+        ({"prompt": "", "answer": "y"}, "prompt: ''; "),
+        ({"prompt": 5, "answer": "y"}, "prompt: 5; allowed: text"),
+        (
+            {"prompt": "x"},
+            "answer: not given, and scorer 'contains' needs one; allowed: answer, answers, or scorer none",
+        ),
+        ({"prompt": "x", "answer": None}, "answer: not given"),
+        ({"prompt": "x", "answer": "a", "answers": ["b"]}, "answer, answers: both given"),
+        ({"prompt": "x", "answers": []}, r"answers: \[\]; "),
+        ({"prompt": "x", "answer": "a", "scorer": "contain"}, "scorer: 'contain'; did you mean 'contains'"),
+        ({"prompt": "x", "answer": "a", "scorer": "none"}, "scorer: 'none' with an answer"),
+        ({"prompt": "x", "answer": "(", "scorer": "regex"}, r"answer: '\(' with scorer 'regex'; not a regular"),
+        (
+            {"prompt": "x", "answers": ["{}", "{a"], "scorer": "json"},
+            "answers: '{a' with scorer 'json'; allowed: a JSON",
+        ),
+        ({"prompt": "x", "answer": "a", "max_output_tokens": 0}, "max_output_tokens: 0; "),
+        ({"prompt": "x", "answer": "a", "max_output_tokens": "5"}, "max_output_tokens: '5'; "),
+        ({"messages": [], "answer": "y"}, r"messages: \[\]; "),
+        ({"messages": [{"role": "human", "content": "x"}], "answer": "y"}, "messages.0.role: 'human'; .*'user'"),
+        ({"messages": [{"role": "user"}], "answer": "y"}, "message 0 has no content; allowed: text"),
+        (
+            {"messages": [{"role": "user", "contents": "x"}], "answer": "y"},
+            "unknown key 'messages.0.contents'; did you",
+        ),
+        (
+            {"messages": [{"role": "assistant", "content": "x"}], "answer": "y"},
+            "role 'assistant'; allowed: user or tool",
+        ),
+        ({"prompt": "x", "tools": [{"type": "function"}], "answer": "y"}, "tools.0.function: required, not given"),
+        ({"prompt": "x", "scorer": "tool_call", "answer": {"look_up": {}}}, "'tool_call' without tools"),
+        ({"prompt": "x", "tools": [TOOL], "scorer": "tool_call", "answer": {"look_up": {}}}, "no call is right"),
+        ({"prompt": "x", "tools": [TOOL], "scorer": "tool_call", "answer": "look_up"}, "or a string that holds one"),
+    ],
+)
+def test_a_bad_row_is_named_by_its_line(tmp_path: Path, row: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^{tmp_path}/prompts.jsonl line 2: .*{says}") as refused:
+        read_prompts(written(tmp_path, GOOD, row), "mine")
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 600
+    assert refused.value.exit_code == 2
+
+
+def test_further_bad_rows_are_counted(tmp_path: Path) -> None:
+    file = written(tmp_path, {"prompt": "x"}, GOOD, {"prompt": "y"}, {"prompt": "z"})
+    with pytest.raises(ConfigError, match=r"line 1: answer: .* \(wrong too: line 3, 4\)"):
+        read_prompts(file, "mine")
+
+
+def test_files_that_hold_no_prompts(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="holds no prompts"):
+        read_prompts(written(tmp_path, "\n\n"), "mine")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_prompts(tmp_path / "nothing.jsonl", "mine")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_prompts(tmp_path, "mine")
+    (tmp_path / "latin.jsonl").write_bytes(b'{"prompt": "caf\xe9", "answer": "x"}\n')
+    with pytest.raises(ConfigError, match=r"line 1: not UTF-8 \(byte 15\)"):
+        read_prompts(tmp_path / "latin.jsonl", "mine")
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "windows.jsonl"
+    file.write_bytes(b"\xef\xbb\xbf" + json.dumps(GOOD).encode() + b"\r\n")
+    assert len(read_prompts(file, "mine").prompts("chat")) == 1
+
+
+def test_rows_with_tools_are_conversations(tmp_path: Path) -> None:
+    call = {"name": "look_up", "arguments": {"city": "Oslo"}}
+    file = written(
+        tmp_path,
+        {"prompt": "Look it up.", "tools": [TOOL], "scorer": "tool_call", "answer": call},
+        {"messages": [{"role": "user", "content": "Hello"}], "tools": [TOOL], "scorer": "tool_call", "answer": []},
+        GOOD,
+    )
+    given = read_prompts(file, "mine")
+    first, second, third = given.prompts("chat")
+    assert first.content == [{"role": "user", "content": "Look it up."}]
+    assert (first.tools, second.tools, third.tools) == ((TOOL,), (TOOL,), ())
+    assert first.answers == (json.dumps([call], sort_keys=True),)
+    assert second.answers == ("[]",)
+    assert given.task.builder.chat_form == "tools"
+    assert read_prompts(file, "mine", 1).task.builder is not None
+    assert read_prompts(written(tmp_path, GOOD), "mine").task.builder is None

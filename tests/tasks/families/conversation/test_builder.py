@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from kveval.errors import ConfigError
+from kveval.tasks.assembly.haystack import build_samples
+from kveval.tasks.assembly.prompt import PromptFormat
+from kveval.tasks.assembly.turns import exchange, messages, turns
+from kveval.tasks.corpora.texts import source
+from kveval.tasks.families.conversation.builder import THINGS, UpdatedFacts
+from kveval.tasks.loader import load_tasks
+from kveval.tasks.outcome import classify
+from kveval.tasks.task import Cell
+
+STAND_IN = PromptFormat.stand_in()
+
+
+@pytest.fixture(scope="module")
+def task():
+    return load_tasks(["fact_update"])["fact_update"]
+
+
+def build(task, samples=40):
+    return build_samples(task, Cell("fact_update", 8192, samples, 10, 1, "generated"), STAND_IN)
+
+
+def test_the_fact_comes_before_its_update_and_another_persons_is_somewhere(task):
+    for sample in build(task):
+        text = STAND_IN.decode(sample.prompt.token_ids())
+        thing = re.search(r"my (.*) now\?", sample.doc["question"])[1]
+        own, others = (
+            re.findall(rf"User: (?![^\n]*\?)[^\n]*{phrase}[^\n]*", text)
+            for phrase in (rf"(?:[Mm]y|new) {thing}", rf"(?:'s {thing}|the {thing} of)")
+        )
+        assert len(others) == 1
+        assert len(own) == (0 if sample.doc["absent"] else 2)
+        if not sample.doc["absent"]:
+            assert 0 < text.index(sample.doc["old_value"]) < text.index(sample.doc["answers"][0])
+            assert text.count(sample.doc["answers"][0]) == 1
+            assert sample.doc["old_value"] in sample.doc["distractors"]
+
+
+def test_the_old_value_is_wrong_and_seen(task):
+    for sample in build(task):
+        if sample.doc["absent"]:
+            metrics = task.score(sample.doc, sample.doc["distractors"][0])
+            assert metrics == {"score": 0.0, "ruler": 0.0, "stale": 0.0}
+            continue
+        metrics = task.score(sample.doc, f"It is {sample.doc['old_value']}.")
+        assert metrics == {"score": 0.0, "ruler": 0.0, "stale": 1.0}
+        assert classify("x " + sample.doc["old_value"], "stop", metrics, sample.doc) == "wrong"
+        both = f"It was {sample.doc['old_value']}, now it is {sample.doc['answers'][0]}."
+        assert task.score(sample.doc, both) == {"score": 0.0, "ruler": 1.0, "stale": 0.0}
+
+
+def test_a_number_from_the_conversation_at_random_is_right_rarely(task):
+    rng = random.Random(3)
+    samples = [sample for sample in build(task, 200) if not sample.doc["absent"]]
+    guesses = [rng.choice([*sample.doc["distractors"], *sample.doc["answers"]]) for sample in samples]
+    right = [task.score(sample.doc, guess)["score"] for sample, guess in zip(samples, guesses, strict=True)]
+    assert sum(right) / len(right) < 0.08
+
+
+def test_text_and_messages_are_the_same_conversation():
+    told = turns(source("generated"))
+    pieces = [told.text(3), "\n\n" + exchange("My number is 5.", "Noted: it is."), told.stretched(4, "Short.")]
+    assert messages(pieces) == [
+        {"role": "user", "content": pieces[0].split("\n\n")[1].removeprefix("User: ")},
+        {"role": "assistant", "content": told.prose(3)},
+        {"role": "user", "content": "My number is 5."},
+        {"role": "assistant", "content": "Noted: it is."},
+        {"role": "user", "content": pieces[2].split("\n\n")[1].removeprefix("User: ")},
+        {"role": "assistant", "content": "Short."},
+    ]
+    with pytest.raises(ValueError, match="is not an exchange"):
+        messages(["only text"])
+
+
+def test_more_questions_than_facts_are_refused():
+    with pytest.raises(ConfigError, match=f"allowed: up to {len(THINGS)}"):
+        UpdatedFacts().haystack(range(40), 0.0, random.Random(0))
+    assert UpdatedFacts().most_questions(1_000_000) == len(THINGS)
+    with pytest.raises(ConfigError, match="absent_share='x'"):
+        UpdatedFacts.from_metadata({"absent_share": "x"})

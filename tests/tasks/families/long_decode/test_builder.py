@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+from support import DATA
+
+from kveval.errors import ConfigError, PlanError
+from kveval.tasks.assembly.haystack import build_samples, frame_texts
+from kveval.tasks.assembly.prompt import PromptFormat
+from kveval.tasks.families.long_decode.builder import Recital, Transformation, entries_in_order, entries_of
+from kveval.tasks.families.long_decode.ledger import Ledger
+from kveval.tasks.loader import list_tasks, load_tasks
+from kveval.tasks.task import Cell
+
+NAMES = [info.name for info in list_tasks() if info.family == "long_decode"]
+STAND_IN = PromptFormat.stand_in()
+ROWS = yaml.safe_load((DATA / "entry_answers.yaml").read_text())
+FOUR = ["amber-fox: 4821", "bold-elm: 1275", "cold-owl: 9033", "dusty-pea: 6118"]
+RIGHT = {"score": 1.0, "score_q1": 1.0, "score_q2": 1.0, "score_q3": 1.0, "score_q4": 1.0, "stopped": 1.0}
+
+
+@pytest.fixture(scope="module")
+def tasks():
+    return load_tasks(NAMES)
+
+
+def build(task, context_length, samples=20, questions=10):
+    return build_samples(task, Cell(task.name, context_length, samples, questions, 1, "generated"), STAND_IN)
+
+
+def context_of(task, sample):
+    head, foot = frame_texts(task, STAND_IN, sample.doc)
+    return STAND_IN.decode(sample.prompt.token_ids())[len(head) : -len(foot)]
+
+
+def slice_of(task, sample):
+    """The asked slice as a reader finds it: from the first name to the last."""
+    entries = entries_of(context_of(task, sample))
+    first, last = sample.doc["question"].split(" from ")[1].split(",")[0].split(" to ")
+    names = [name for name, _ in entries]
+    assert names.count(first) == names.count(last) == 1
+    return entries[names.index(first) : names.index(last) + 1]
+
+
+@pytest.mark.parametrize("context_length", [3600, 8192])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_reader_who_writes_what_is_asked_scores_one(tasks, name, context_length):
+    for sample in build(tasks[name], context_length):
+        found = slice_of(tasks[name], sample)
+        assert len(found) == len(sample.doc["answers"]) == tasks[name].metadata["items"]
+        question = sample.doc["question"]
+        if "swapped" in question:
+            found = [("-".join(reversed(entry.split("-"))), number) for entry, number in found]
+        elif "reverse" in question:
+            found = [(entry, number[::-1]) for entry, number in found]
+        elif "increased" in question:
+            found = [(entry, str(int(number) + 1)) for entry, number in found]
+        text = "\n".join(f"{i}. **{entry}** = {number}" for i, (entry, number) in enumerate(found, 1))
+        assert tasks[name].score(sample.doc, text) == RIGHT
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_another_slice_scores_nothing_even_where_it_overlaps(tasks, name):
+    samples = build(tasks[name], 4096)
+    for sample in samples[:10]:
+        others = [other for other in samples[:10] if other is not sample]
+        scores = [tasks[name].score(sample.doc, "\n".join(other.doc["answers"]))["score"] for other in others]
+        assert sum(scores) == 0
+
+
+def test_copying_is_not_transforming(tasks):
+    for sample in build(tasks["transform_list"], 4096):
+        found = slice_of(tasks["transform_list"], sample)
+        assert tasks["transform_list"].score(sample.doc, "\n".join(": ".join(each) for each in found))["score"] < 0.1
+
+
+def test_the_first_error_decides_and_quarters_show_where_it_was(tasks):
+    sample = build(tasks["recite_pairs"], 4096, 1, 1)[0]
+    lines = list(sample.doc["answers"])
+    lines[25] = lines[25][:-1] + "0"
+    metrics = tasks["recite_pairs"].score(sample.doc, "\n".join(lines))
+    assert metrics == RIGHT | {"score": 25 / 40, "score_q3": 0.9}
+    metrics = tasks["recite_pairs"].score(sample.doc, "\n".join(sample.doc["answers"][:30]))
+    assert metrics == RIGHT | {"score": 0.75, "score_q4": 0.0}
+
+
+@given(error=st.integers(0, 3), kind=st.sampled_from(["cut", "drop", "change"]))
+def test_the_score_is_the_place_of_the_first_error(error, kind):
+    lines = list(FOUR)
+    if kind == "cut":
+        lines = lines[:error]
+    elif kind == "drop":
+        del lines[error]
+    else:
+        lines[error] = "wrong-word: 1111"
+    assert entries_in_order({"answers": FOUR}, ["\n".join(lines)])["score"] == error / 4
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["output"])
+def test_answers(row):
+    metrics = entries_in_order({"answers": FOUR}, [row["output"]])
+    assert metrics["score"] == row["score"]
+    assert [metrics[f"score_q{k}"] for k in range(1, 5)] == row["quarters"]
+    assert metrics["stopped"] == row["stopped"]
+
+
+@given(count=st.integers(1, 23), items=st.integers(16, 60), seed=st.integers(0, 10**6))
+def test_slices_begin_at_entries_of_their_own_and_few_share_a_stretch(count, items, seed):
+    haystack = Recital(items).haystack(range(count), 0.5, random.Random(seed))
+    assert len(haystack.questions) == len(haystack.needles) == count
+    assert len({question.answers[0] for question in haystack.questions}) == count
+    depths = [needle.depth_percent for needle in haystack.needles]
+    assert len(set(depths)) == -(-count // 5)
+    assert all(a <= b for a, b in pairwise(depths))
+
+
+def test_stretches_cover_the_context_evenly(tasks):
+    samples = build(tasks["recite_pairs"], 6000, 250, 10)
+    depths = [sample.depth_percent for sample in samples]
+    counts, _ = np.histogram(depths, bins=5, range=(0, 100))
+    clusters = counts / 5  # the slices of a stretch stand together
+    assert chisquare(clusters).pvalue > 0.05
+
+
+def test_every_rule_is_asked_for():
+    questions = Transformation().haystack(range(40), 0.0, random.Random(0)).questions
+    assert {question.fields["question"].split("with ")[1].split(":")[0] for question in questions} == {
+        "the two words of every name swapped",
+        "the digits of every number in reverse",
+        "every number increased by one",
+    }
+
+
+def test_a_ledger_has_every_name_once():
+    source = Ledger()
+    names = [source.text(index).split(":")[0] for index in source.order(random.Random(0))]
+    assert len(set(names)) == len(names) > 20_000
+
+
+def test_slices_that_do_not_fit_are_refused(tasks):
+    with pytest.raises(PlanError, match="the minimum is"):
+        build(tasks["recite_long"], 2048)
+    with pytest.raises(ConfigError, match="items=15; allowed: from 16"):
+        Recital(15).haystack(range(1), 0.0, random.Random(0))

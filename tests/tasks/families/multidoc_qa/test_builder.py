@@ -1,0 +1,355 @@
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import yaml
+from scipy.stats import chisquare
+from support import DATA
+
+from kveval.errors import ConfigError
+from kveval.tasks.assembly.haystack import build_samples, frame_texts
+from kveval.tasks.assembly.prompt import PromptFormat
+from kveval.tasks.corpora import documents
+from kveval.tasks.corpora.documents import DOCUMENT_ID, hotpotqa, mixed_library, squad, wikipedia_library
+from kveval.tasks.families.multidoc_qa.builder import DocumentTask, SingleHop, TwoHop
+from kveval.tasks.families.multidoc_qa.scorers import answered, cited
+from kveval.tasks.loader import list_tasks, load_tasks
+from kveval.tasks.outcome import classify
+from kveval.tasks.scoring.answers import contains, normalized
+from kveval.tasks.task import Cell
+
+NAMES = [info.name for info in list_tasks() if info.family == "multidoc_qa"]
+LENGTHS = [4096, 8192]
+STAND_IN = PromptFormat.stand_in()
+
+
+@pytest.fixture(scope="module")
+def tasks():
+    return load_tasks(NAMES)
+
+
+@pytest.fixture(scope="module")
+def built(tasks):
+    return {
+        (name, length): build_samples(tasks[name], cell(name, length), STAND_IN) for name in NAMES for length in LENGTHS
+    }
+
+
+def cell(name, context_length, samples=24, questions=8, seed=1):
+    return Cell(name, context_length, samples, questions, seed, "generated")
+
+
+def context_of(task, sample):
+    text = STAND_IN.decode(sample.prompt.token_ids())
+    head, foot = frame_texts(task, STAND_IN, sample.doc)
+    assert text.startswith(head)
+    assert text.endswith(foot)
+    return text[len(head) : len(text) - len(foot)]
+
+
+def right_answer(doc):
+    return doc["answers"][0] + "".join(f" [{document_id}]" for document_id in doc["document_ids"])
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("name", NAMES)
+def test_whoever_knows_the_answers_scores_one(tasks, built, name, length):
+    for sample in built[name, length]:
+        metrics = tasks[name].score(sample.doc, f"It is {right_answer(sample.doc)}.")
+        if sample.doc["absent"]:
+            metrics = tasks[name].score(sample.doc, "The documents do not say.")
+        assert metrics["score"] == 1.0, sample.doc
+        assert classify(right_answer(sample.doc), "stop", metrics, sample.doc) == "correct"
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("name", NAMES)
+def test_an_answer_to_another_question_scores_nothing(tasks, built, name, length):
+    samples = [sample for sample in built[name, length] if not sample.doc["absent"]]
+    for sample, other in pairwise([*samples, samples[0]]):
+        assert tasks[name].score(sample.doc, right_answer(other.doc))["score"] == 0
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("name", NAMES)
+def test_all_answers_at_once_score_nothing(tasks, built, name, length):
+    samples = [sample for sample in built[name, length] if not sample.doc["absent"]]
+    for haystack_id in {sample.haystack_id for sample in samples}:
+        own = [sample for sample in samples if sample.haystack_id == haystack_id]
+        everything = ", ".join(sample.doc["answers"][0] for sample in own)
+        assert sum(tasks[name].score(sample.doc, everything)["score"] for sample in own) == 0
+
+
+@pytest.mark.parametrize("samples", [7, 12])
+@pytest.mark.parametrize("name", NAMES)
+def test_an_abstainer_scores_the_absent_share(tasks, name, samples):
+    task = tasks[name]
+    absent = int(samples * task.metadata.get("absent_share", 0))
+    for length in LENGTHS:
+        of_cell = build_samples(task, cell(name, length, samples, 4), STAND_IN)
+        assert sum(sample.doc["absent"] for sample in of_cell) == absent
+        assert sum(task.score(sample.doc, "not stated")["score"] for sample in of_cell) == absent
+        for sample in of_cell:
+            outcome = classify("not stated", "stop", task.score(sample.doc, "not stated"), sample.doc)
+            assert outcome == ("correct" if sample.doc["absent"] else "abstained")
+
+
+def test_an_answer_where_there_is_none_is_wrong(tasks, built):
+    task = tasks["qa_unanswerable"]
+    for sample in built["qa_unanswerable", 4096]:
+        if sample.doc["absent"]:
+            for text in (sample.doc["distractors"][-1], f"It is not stated, but {sample.doc['distractors'][-1]}."):
+                assert classify(text, "stop", task.score(sample.doc, text), sample.doc) == "wrong"
+
+
+def test_a_cited_answer_without_documents_has_the_wrong_format(tasks, built):
+    task = tasks["qa_cited"]
+    sample = built["qa_cited", 4096][0]
+    text = sample.doc["answers"][0]
+    assert classify(text, "stop", task.score(sample.doc, text), sample.doc) == "invalid_format"
+
+
+FORMS = [
+    "{}",
+    "**{}**",
+    "It is {}.",
+    "\\boxed{{{}}}",
+    "<answer>{}</answer>",
+    "Answer:{}",
+    "[{}](http://x)",
+    "{}(see text)",
+]
+
+
+@pytest.mark.parametrize("collection", [hotpotqa, squad], ids=lambda collection: collection.__name__)
+def test_real_answers_are_right_in_whatever_form(collection):
+    for query in [query for query in collection().queries if query.answers][:600]:
+        doc = {"question": query.question, "answers": query.answers, "distractors": (), "absent": False}
+        for answer in query.answers:
+            as_json = json.dumps({"answer": answer, "confidence": "high"}, separators=(",", ":"), ensure_ascii=False)
+            for text in (*(form.format(answer) for form in FORMS), as_json, answer.upper()):
+                assert answered(doc, [text])["score"] == 1, text
+
+
+@pytest.mark.parametrize("collection", [hotpotqa, squad], ids=lambda collection: collection.__name__)
+def test_real_numbers_that_lost_a_character_are_wrong(collection):
+    texts = {answer for query in collection().queries for answer in query.answers}
+    numbers = {number for text in texts for number in re.findall(r"\d[\d.,]*\d", text)}
+    assert len(numbers) > 100
+    for number in numbers:
+        for i, lost in enumerate(number):
+            damaged = number[:i] + number[i + 1 :]
+            # 10,000 is 10000 and 3.0 is 3.
+            if lost != "," and not (lost == "0" and "." in number):
+                assert not contains(damaged, number)
+                assert not contains(number, damaged)
+
+
+@pytest.mark.parametrize("collection", [hotpotqa, squad], ids=lambda collection: collection.__name__)
+def test_guessing_without_the_documents_hardly_scores(collection):
+    queries = [query for query in collection().queries if query.answers]
+    docs = [
+        {"question": query.question, "answers": query.answers, "distractors": (), "absent": False} for query in queries
+    ]
+    answers = Counter(normalized(answer) for query in queries for answer in query.answers)
+    guesses = [guess for guess, _ in answers.most_common(5)] + [
+        "yes",
+        "no",
+        "American",
+        "1999 2001 2005",
+        "the first one",
+    ]
+    for guess in guesses:
+        assert np.mean([answered(doc, [guess])["score"] for doc in docs]) < 0.005
+    assert np.mean([answered(doc, [doc["question"]])["score"] for doc in docs]) < 0.005
+    common_words = Counter(word for doc in docs for word in normalized(doc["question"]).split()).most_common(25)
+    assert np.mean([answered(doc, [" ".join(word for word, _ in common_words)])["score"] for doc in docs]) < 0.005
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("name", NAMES)
+def test_answers_stand_in_their_documents_only(tasks, built, name, length):
+    for sample in built[name, length]:
+        parts = context_of(tasks[name], sample).split("\n\n")
+        own = [part for part in parts if any(f"[{document_id}]" in part for document_id in sample.doc["document_ids"])]
+        assert len(own) == len(sample.doc["document_ids"]) == len(sample.doc["depths_percent"])
+        others = [part for part in parts if part not in own]
+        secrets = [*sample.doc["answers"]]
+        assert not any(contains(part, secret) for part in others for secret in secrets)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("name", NAMES)
+def test_documents_are_whole_and_their_ids_unique(tasks, built, name, length):
+    known = {document.id: str(document) for document in (*hotpotqa().documents, *squad().documents)}
+    for sample in built[name, length][:3]:
+        parts = context_of(tasks[name], sample).split("\n\n")
+        ids = [DOCUMENT_ID.search(part)[0] for part in parts[:-1]]
+        assert len(set(ids)) == len(ids)
+        assert set(sample.doc["document_ids"]) <= {*ids, *DOCUMENT_ID.findall(parts[-1])}
+        assert [known[document_id] for document_id in ids] == parts[:-1]
+
+
+def test_gold_that_is_removed_is_not_there_and_leaves_another_of_its_article(tasks, built):
+    kinds = Counter()
+    queries = {query.question: query for query in squad().queries}
+    for sample in built["qa_unanswerable", 8192]:
+        query = queries[sample.doc["question"]]
+        context = context_of(tasks["qa_unanswerable"], sample)
+        if sample.doc["absent"]:
+            kinds["removed" if query.answers else "unanswerable"] += 1
+            assert (f"[{query.gold[0].id}]" in context) == (not query.answers)
+            assert not any(contains(context, answer) for answer in query.answers)
+            assert query.gold[0].title in context
+            assert sample.depth_percent is None
+            assert sample.doc["excerpts"] == []
+    assert kinds == {"removed": 6, "unanswerable": 6}
+
+
+def test_unanswerable_prompts_look_like_any_other(built):
+    texts = [STAND_IN.decode(sample.prompt.token_ids()) for sample in built["qa_unanswerable", 4096]]
+    assert len({text.split("\n\n")[0] for text in texts}) == 1
+    for text, sample in zip(texts, built["qa_unanswerable", 4096], strict=True):
+        assert text.endswith(f"\n\nQuestion: {sample.doc['question']}\nAnswer:")
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("name", NAMES)
+def test_lengths_are_exact_and_contexts_are_shared(built, name, length):
+    samples = built[name, length]
+    assert all(length - 8 <= len(sample.prompt) <= length for sample in samples)
+    for haystack_id in {sample.haystack_id for sample in samples}:
+        own = [sample for sample in samples if sample.haystack_id == haystack_id]
+        assert len({id(sample.prompt.shared) for sample in own}) == 1
+        assert len({sample.doc["question"] for sample in own}) == len(own)
+        assert all(len(sample.prompt.tail) < 130 for sample in own)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_samples_are_the_same_alone_and_again(tasks, built, name):
+    again = build_samples(tasks[name], cell(name, 4096), PromptFormat.stand_in())
+    assert [sample.sample_id for sample in again] == [sample.sample_id for sample in built[name, 4096]]
+    assert [sample.doc for sample in again] == [sample.doc for sample in built[name, 4096]]
+    other = build_samples(tasks[name], cell(name, 4096, seed=2), STAND_IN)
+    assert {sample.sample_id for sample in again}.isdisjoint(sample.sample_id for sample in other)
+    json.dumps(again[0].doc)
+
+
+def test_documents_stand_near_the_depths_asked_for(built):
+    for name, length in built:
+        depths = np.sort([depth for sample in built[name, length] for depth in sample.doc["depths_percent"]])
+        even = (np.arange(len(depths)) + 0.5) * 100 / len(depths)
+        assert np.abs(depths - even).max() < (10 if length == 4096 else 8)
+        assert np.abs(depths - even).mean() < 4
+
+
+def planned_depths(task, haystacks, questions):
+    rng = random.Random(7)
+    strata = rng.sample(range(haystacks), haystacks)
+    rows = []
+    for index, stratum in enumerate(strata):
+        phase = (stratum + rng.random()) / haystacks
+        plan = task.haystack(range(index * questions, (index + 1) * questions), phase, rng)
+        rows += [[plan.needles[k].depth_percent for k in question.needles] for question in plan.questions]
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("questions", [1, 8])
+def test_depths_are_uniform_and_those_of_two_documents_independent(questions):
+    depths = planned_depths(TwoHop(), 320 // questions, questions)
+    for hop in range(2):
+        counts = np.histogram(depths[:, hop], bins=10, range=(0, 100))[0]
+        assert chisquare(counts).pvalue > 0.5
+    cells = np.histogram2d(depths[:, 0], depths[:, 1], bins=4, range=[[0, 100]] * 2)[0]
+    assert chisquare(cells.ravel()).pvalue > 0.01
+    assert abs(np.corrcoef(depths.T)[0, 1]) < 0.15
+
+
+def test_depths_of_single_documents_are_uniform():
+    counts = np.histogram(planned_depths(SingleHop(), 40, 8), bins=10, range=(0, 100))[0]
+    assert chisquare(counts).pvalue > 0.9
+
+
+def test_hardly_a_question_comes_twice_in_a_cell():
+    asked = []
+    for index in range(40):
+        plan = SingleHop(0.5).haystack(range(index * 8, index * 8 + 8), 0.5, random.Random(index))
+        asked += [question.fields["question"] for question in plan.questions]
+    assert len(set(asked)) > 0.97 * len(asked)
+
+
+def test_two_hop_absence_leaves_the_other_document():
+    plan = TwoHop(absent_share=1.0).haystack(range(4), 0.5, random.Random(0))
+    assert len(plan.needles) == 4
+    assert all(question.absent and question.distractors for question in plan.questions)
+    text = "\n".join(needle.text for needle in plan.needles)
+    assert not any(contains(text, answer) for question in plan.questions for answer in question.distractors[-1:])
+
+
+@pytest.mark.parametrize("share", [1.5, -0.1, "half", True])
+def test_shares_out_of_range_are_refused(share):
+    with pytest.raises(ConfigError, match="allowed: 0 to 1"):
+        DocumentTask.from_metadata({"absent_share": share})
+
+
+def test_more_questions_than_fit_make_more_haystacks(tasks):
+    samples = build_samples(tasks["qa_two_hop"], cell("qa_two_hop", 2048, 10, 10), STAND_IN)
+    assert len({sample.haystack_id for sample in samples}) == 2
+
+
+def test_more_questions_than_there_are_is_refused(monkeypatch):
+    few = squad()._replace(queries=squad().queries[:5])
+    monkeypatch.setattr("kveval.tasks.families.multidoc_qa.builder.squad", lambda: few)
+    with pytest.raises(ConfigError, match="questions_per_haystack=20; only"):
+        SingleHop().haystack(range(20), 0.5, random.Random(0))
+
+
+def test_both_kinds_of_documents_are_around_single_hop_questions():
+    order = mixed_library().order(random.Random(0))
+    first = [mixed_library().text(next(order)) for _ in range(400)]
+    of_squad = {f"\n\n{document}" for document in squad().documents}
+    assert 150 < sum(text in of_squad for text in first) < 250
+    assert len(list(wikipedia_library().order(random.Random(0)))) == len(hotpotqa().documents)
+
+
+def test_what_was_parsed_is_kept_and_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(documents, "cache_directory", lambda: tmp_path)
+    fresh = documents._kept("squad", documents._read_squad)
+    assert [path.name.split("-")[0] for path in (tmp_path / "parsed").iterdir()] == ["squad"]
+    assert documents._kept("squad", lambda: pytest.fail("parsed twice")) == json.loads(json.dumps(fresh))
+
+
+def doc_of(row):
+    return {
+        "question": row.get("question", "Who was it?"),
+        "answers": ["not stated"] if row.get("absent") else row.get("answers", ["Rollo"]),
+        "distractors": row.get("distractors", ["Charles III"]),
+        "absent": row.get("absent", False),
+        "document_ids": [] if row.get("absent") else ["K4821", "B1234"],
+    }
+
+
+def rows(name):
+    return yaml.safe_load((DATA / name).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("row", rows("document_answers.yaml"), ids=lambda row: row["output"][:60])
+def test_answers(row):
+    doc = doc_of(row) | {"distractors": row.get("distractors", [])}
+    metrics = answered(doc, [row["output"]])
+    assert metrics["score"] == row["score"]
+    assert metrics["f1"] == pytest.approx(row.get("f1", metrics["f1"]), abs=0.001)
+
+
+@pytest.mark.parametrize("row", rows("cited_answers.yaml"), ids=lambda row: row["output"][:60])
+def test_cited_answers(row):
+    metrics = cited(doc_of(row), [row["output"]])
+    expected = {key: value for key, value in row.items() if key not in ("output", "absent")}
+    assert {key: metrics[key] for key in expected} == pytest.approx(expected)
+    assert all(0 <= value <= 1 for value in metrics.values())

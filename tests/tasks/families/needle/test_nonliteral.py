@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import random
+import re
+import unicodedata
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from nltk.stem import SnowballStemmer
+from scipy.stats import chisquare
+
+from kveval.errors import ConfigError
+from kveval.tasks.assembly.haystack import build_samples, frame_texts
+from kveval.tasks.assembly.prompt import PromptFormat
+from kveval.tasks.corpora.given_names import GIVEN_NAMES
+from kveval.tasks.families.needle.landmarks import LANDMARKS
+from kveval.tasks.families.needle.nonliteral import FACTS, QUESTIONS, Residents
+from kveval.tasks.loader import load_tasks
+from kveval.tasks.task import Cell
+
+STAND_IN = PromptFormat.stand_in()
+STEM = SnowballStemmer("english").stem
+FUNCTION_WORDS = {"a", "already", "and", "been", "from", "has", "in", "is", "of", "on", "only", "out", "that", "the"}
+FUNCTION_WORDS |= {"to", "where", "which", "who"}
+
+
+def content(text):
+    """Stems of the words of a text that mean something by themselves."""
+    plain = "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
+    return {STEM(word) for word in re.findall(r"[^\W\d_]+", plain) if word not in FUNCTION_WORDS}
+
+
+def all_questions(landmark):
+    for place in (landmark.city, landmark.country):
+        for question in QUESTIONS:
+            yield question.format(place=place)
+        yield f"The one who has been to {place} is"
+
+
+def test_no_question_shares_a_content_word_with_any_needle():
+    planted = set()
+    for landmark in LANDMARKS:
+        for fact in FACTS:
+            planted |= content(fact.format(name="", landmark=landmark.name, Landmark=landmark.name))
+    planted |= set().union(*(content(name) for name in GIVEN_NAMES))
+    for landmark in LANDMARKS:
+        for question in all_questions(landmark):
+            assert content(question).isdisjoint(planted), question
+
+
+def test_no_name_of_a_place_begins_like_a_word_of_a_needle():
+    planted = " ".join((*(landmark.name for landmark in LANDMARKS), *GIVEN_NAMES, *FACTS)).lower()
+    for landmark in LANDMARKS:
+        for word in re.findall(r"\w{5,}", f"{landmark.city} {landmark.country}".lower()):
+            assert not re.search(rf"\b{word[:5]}", planted), word
+
+
+def test_links_are_many_and_tell_their_place_apart():
+    assert len(LANDMARKS) >= 40
+    for column in zip(*LANDMARKS, strict=True):
+        assert len(set(column)) == len(LANDMARKS)
+    assert len(set(GIVEN_NAMES)) == len(GIVEN_NAMES)
+
+
+@given(
+    count=st.integers(1, 40),
+    hops=st.integers(1, 2),
+    seed=st.integers(0, 10**6),
+    phase=st.floats(0, 1, exclude_max=True),
+)
+def test_whoever_knows_the_world_finds_the_answer(count, hops, seed, phase):
+    haystack = Residents(keys=16, hops=hops).haystack(range(count), phase, random.Random(seed))
+    for question in haystack.questions:
+        place = question.fields["answer_lead"].removeprefix("The one who has been to ").removesuffix(" is")
+        sights = [landmark.name.lower() for landmark in LANDMARKS if place in (landmark.city, landmark.country)]
+        told = [needle.text for needle in haystack.needles if any(name in needle.text.lower() for name in sights)]
+        assert len(told) == 1
+        assert question.answers[0] in told[0]
+        assert haystack.needles[question.needles[0]].text == told[0]
+        assert len(question.distractors) == max(16, count) - 1
+
+
+def test_the_context_names_no_place_that_is_asked_for_and_nobody_twice():
+    task = load_tasks(["niah_nonliteral"])["niah_nonliteral"]
+    for sample in build_samples(task, Cell("niah_nonliteral", 4096, 20, 10, 1, "generated"), STAND_IN):
+        head, foot = frame_texts(task, STAND_IN, sample.doc)
+        context = STAND_IN.decode(sample.prompt.token_ids())[len(head) : -len(foot)]
+        place = sample.doc["answer_lead"].removeprefix("The one who has been to ").removesuffix(" is")
+        assert place.lower() not in context.lower()
+        assert context.count(sample.doc["answers"][0]) == 1
+
+
+def test_facts_are_told_and_asked_in_several_ways_at_all_depths():
+    task = load_tasks(["niah_nonliteral"])["niah_nonliteral"]
+    samples = build_samples(task, Cell("niah_nonliteral", 2048, 200, 10, 1, "generated"), STAND_IN)
+    counts, _ = np.histogram([sample.depth_percent for sample in samples], bins=10, range=(0, 100))
+    assert chisquare(counts).pvalue > 0.05
+    assert len({sample.doc["question"][:10] for sample in samples}) == len(QUESTIONS)
+    answers = Counter(sample.doc["answers"][0] for sample in samples)
+    assert max(answers.values()) < 200 * 0.06
+
+
+def test_guessing_somebody_named_stays_below_the_stated_chance():
+    task = load_tasks(["niah_nonliteral"])["niah_nonliteral"]
+    for sample in build_samples(task, Cell("niah_nonliteral", 2048, 10, 10, 1, "generated"), STAND_IN):
+        people = [*sample.doc["answers"], *sample.doc["distractors"]]
+        assert sum(task.score(sample.doc, person)["score"] for person in people) / len(people) <= 0.07
+
+
+@pytest.mark.parametrize(
+    ("builder", "says"), [(Residents(keys=61), "up to 60"), (Residents(hops=3), "allowed: 1, 2")], ids=str
+)
+def test_parameters_out_of_range_are_refused(builder, says):
+    with pytest.raises(ConfigError, match=says):
+        builder.haystack(range(1), 0.0, random.Random(0))
