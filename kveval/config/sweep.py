@@ -113,7 +113,7 @@ class VariantConfig(_Model):
         model: another checkpoint than the sweep's, such as one with calibrated scales.
         emulate: what kveval's plugin rounds K and V to.
         emulate_where_missing: emulate `kv_cache_dtype` on a device whose engine lacks it.
-        control: ``emulated`` adds this variant's emulated twin on the baseline's kernel.
+        control: ``emulated`` adds this variant's emulated control on the baseline's kernel.
         speculative_config: speculative decoding, as vLLM's flag of this name takes it.
         endpoint: a server that already runs, in place of one to launch; `kv_cache_dtype` is then what it was started
             with, by its own engine's name.

@@ -9,7 +9,7 @@ from typing import Protocol
 import psutil
 
 from kveval.engines.openai.access import Access
-from kveval.engines.vllm.facts import Facts
+from kveval.run.facts import Facts
 
 OnStatus = Callable[[str], None]
 

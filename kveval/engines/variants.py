@@ -49,8 +49,8 @@ class ResolvedVariant:
     Attributes:
         kv_cache_dtype: the flag given to the engine.
         emulate: what the plugin rounds to before the engine stores `kv_cache_dtype`.
-        role: baseline, candidate, twin or aa.
-        of: the variant a twin or A/A run belongs to.
+        role: baseline, candidate, control or aa.
+        of: the variant a control or A/A run belongs to.
     """
 
     name: str
@@ -98,7 +98,7 @@ def resolve(variant: VariantConfig, device: Device, role: Role) -> ResolvedVaria
     )
 
 
-def twin(candidate: ResolvedVariant, baseline: ResolvedVariant) -> ResolvedVariant:
+def emulated_control(candidate: ResolvedVariant, baseline: ResolvedVariant) -> ResolvedVariant:
     """The baseline's engine with the candidate's format rounded in: same kernel, same backend, same flags.
 
     Raises:
@@ -107,7 +107,7 @@ def twin(candidate: ResolvedVariant, baseline: ResolvedVariant) -> ResolvedVaria
     stored = STORED_AS.get(candidate.kv_cache_dtype)
     if candidate.emulate is not None:
         raise PlanError(
-            f"variants.{candidate.name}: control: emulated compares a native cache with its emulated twin, "
+            f"variants.{candidate.name}: control: emulated compares a native cache with its emulated control, "
             "but this variant is emulated here itself; remove `control`"
         )
     if stored is None:
@@ -121,7 +121,7 @@ def twin(candidate: ResolvedVariant, baseline: ResolvedVariant) -> ResolvedVaria
             "but this variant has a checkpoint of its own; remove `control`"
         )
     return ResolvedVariant(
-        f"{candidate.name}-twin", baseline.config, baseline.kv_cache_dtype, stored, "twin", of=candidate.name
+        f"{candidate.name}-control", baseline.config, baseline.kv_cache_dtype, stored, "control", of=candidate.name
     )
 
 

@@ -32,12 +32,12 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """A loss divided by the emulated twin: format (baseline to twin) plus kernel (twin to candidate).
+    """A loss divided by the emulated control: format (baseline to control) plus kernel (control to candidate).
 
     All three over the samples that all of them answered, so that the parts add up.
     """
 
-    twin: str
+    control: str
     total: Difference
     format: Difference
     kernel: Difference
@@ -68,8 +68,8 @@ class Comparison:
         identical: share of outputs equal to the baseline's, character by character; None without samples.
         outcomes: by side ("baseline", "candidate"), count by outcome, "missing" for samples without a record.
         noise: None without an A/A run that covers the group.
-        attribution: None without an emulated twin.
-        verdict: None for twins and A/A runs, which are controls.
+        attribution: None without an emulated control.
+        verdict: None for controls and A/A runs, which are controls.
     """
 
     variant: str
@@ -91,7 +91,7 @@ class Comparison:
 
 
 def compare(
-    table: pd.DataFrame, variant: str, against: str, group: Group, *, policy: Policy, twin: str | None = None
+    table: pd.DataFrame, variant: str, against: str, group: Group, *, policy: Policy, control: str | None = None
 ) -> Comparison:
     """Compares the sides of `table`, as `pair` made it, over all of its rows; without a verdict yet."""
     scored, both = table[table["scored"]], answered_by(table, "baseline", "candidate")
@@ -118,7 +118,7 @@ def compare(
         identical=float(both["candidate_identical"].mean()) if len(both) else None,
         outcomes={side: _outcomes(table[f"{side}_outcome"]) for side in ("baseline", "candidate")},
         noise=_noise(table),
-        attribution=_attribution(scored, twin, policy),
+        attribution=_attribution(scored, control, policy),
     )
 
 
@@ -165,13 +165,13 @@ def _noise(table: pd.DataFrame) -> Noise | None:
     )
 
 
-def _attribution(table: pd.DataFrame, twin: str | None, policy: Policy) -> Attribution | None:
-    if twin is None:
+def _attribution(table: pd.DataFrame, control: str | None, policy: Policy) -> Attribution | None:
+    if control is None:
         return None
-    pairs = answered_by(table, "baseline", "candidate", "twin")
+    pairs = answered_by(table, "baseline", "candidate", "control")
     return Attribution(
-        twin=twin,
+        control=control,
         total=_difference(pairs, "baseline", "candidate", policy),
-        format=_difference(pairs, "baseline", "twin", policy),
-        kernel=_difference(pairs, "twin", "candidate", policy),
+        format=_difference(pairs, "baseline", "control", policy),
+        kernel=_difference(pairs, "control", "candidate", policy),
     )

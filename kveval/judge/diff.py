@@ -28,7 +28,7 @@ class Contest:
         variant: the candidate's side.
         against: names the baseline's side.
         table: as `pair` makes it.
-        twin: name of the side "twin" in `table`.
+        control: name of the side "control" in `table`.
         judged: whether it gets verdicts; controls do not.
         obstacle: why it cannot pass whatever the numbers say.
     """
@@ -36,7 +36,7 @@ class Contest:
     variant: str
     against: str
     table: pd.DataFrame
-    twin: str | None = None
+    control: str | None = None
     judged: bool = True
     obstacle: str | None = None
 
@@ -85,10 +85,10 @@ def contests(run: Run) -> list[Contest]:
     for variant in run.manifest.variants.values():
         if variant.name == baseline.name:
             continue
-        twin = run.variant("twin", variant.name)
+        control = run.variant("control", variant.name)
         found.append(
             Contest(
-                variant.name, baseline.name, pair_variant(run, variant), twin.name if twin else None,
+                variant.name, baseline.name, pair_variant(run, variant), control.name if control else None,
                 judged=variant.role == "candidate", obstacle=obstacle(variant) or obstacle(baseline),
             )
         )  # fmt: skip
@@ -96,7 +96,7 @@ def contests(run: Run) -> list[Contest]:
 
 
 def pair_variant(run: Run, variant: VariantRun) -> pd.DataFrame:
-    """`pair` of the baseline, `variant`, its twin and the baseline's A/A run, those that exist.
+    """`pair` of the baseline, `variant`, its control and the baseline's A/A run, those that exist.
 
     An A/A run is paired over the samples it was asked.
     """
@@ -107,9 +107,9 @@ def pair_variant(run: Run, variant: VariantRun) -> pd.DataFrame:
     samples = run.samples
     if variant.role == "aa" and run.manifest.aa_sample_ids is not None:
         samples = samples.loc[samples.index.isin(run.manifest.aa_sample_ids)]
-    twin, aa = run.variant("twin", variant.name), run.variant("aa", run.manifest.baseline)
-    if twin:
-        sides["twin"] = run.records[twin.name]
+    control, aa = run.variant("control", variant.name), run.variant("aa", run.manifest.baseline)
+    if control:
+        sides["control"] = run.records[control.name]
     if aa:
         sides["aa"] = run.records[aa.name]
     return pair(samples, sides)
@@ -120,7 +120,7 @@ def judge_contests(contests: Iterable[Contest], policy: Policy) -> list[Comparis
     contests = list(contests)
     rows = [
         (contest, compare(members(contest.table, group), contest.variant, contest.against, group, policy=policy,
-                          twin=contest.twin))
+                          control=contest.control))
         for contest in contests
         for group in groups(contest.table)
     ]  # fmt: skip

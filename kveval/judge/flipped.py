@@ -24,7 +24,7 @@ class FlippedSample:
         excerpts: the context around each needle.
         aa_flipped: whether the baseline's second run flipped too: then the change may be noise; None when the A/A run
             did not cover the sample.
-        twin_outcome: of the variant's emulated twin; None without one.
+        control_outcome: of the variant's emulated control; None without one.
     """
 
     sample_id: str
@@ -46,7 +46,7 @@ class FlippedSample:
     candidate_score: float
     aa_flipped: bool | None
     aa_outcome: str | None
-    twin_outcome: str | None
+    control_outcome: str | None
 
 
 def flipped_samples(run: Run, variant: VariantRun) -> Iterator[FlippedSample]:
@@ -58,7 +58,7 @@ def flipped_samples(run: Run, variant: VariantRun) -> Iterator[FlippedSample]:
     for sample_id, row in flipped.iterrows():
         doc: dict[str, Any] = row["doc"]
         covered = bool(row.get("aa_answered", False))
-        twin = row.get("twin_outcome")
+        control = row.get("control_outcome")
         yield FlippedSample(
             sample_id=str(sample_id),
             variant=variant.name,
@@ -79,5 +79,5 @@ def flipped_samples(run: Run, variant: VariantRun) -> Iterator[FlippedSample]:
             candidate_score=float(row["candidate_score"]),
             aa_flipped=bool(row["aa_correct"] != row["baseline_correct"]) if covered else None,
             aa_outcome=row["aa_outcome"] if covered else None,
-            twin_outcome=twin if isinstance(twin, str) else None,
+            control_outcome=control if isinstance(control, str) else None,
         )

@@ -177,7 +177,7 @@ def _contest_check(
 def _notes(run: Run, blessed: Blessed | None, judgement: Judgement) -> Iterator[Finding]:
     policy = judgement.policy
     for name, variant in run.manifest.variants.items():
-        if (variant.facts or {}).get("storage") == "emulated" and variant.role == "candidate":
+        if variant.facts.is_emulated and variant.role == "candidate":
             yield Finding(
                 level="warning",
                 code="emulated",

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-Side = Literal["baseline", "candidate", "aa", "twin"]
+Side = Literal["baseline", "candidate", "aa", "control"]
 Level = Literal["overall", "length", "family", "cell"]
 LEVELS: dict[Level, list[str]] = {
     "overall": [],

@@ -18,6 +18,7 @@ from kveval.judge.pairing import pair
 from kveval.judge.policy import from_values, policy_of
 from kveval.judge.run_health import load_ended_run
 from kveval.judge.verdicts import Policy
+from kveval.run.facts import Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Source:
     prompts_sha256: str
     sampling: Mapping[str, Any]
     records: Mapping[str, pd.DataFrame]
-    facts: Mapping[str, Mapping[str, Any]]
+    facts: Mapping[str, Facts]
     policy: Policy
 
 
@@ -63,7 +64,7 @@ def read_source(text: str) -> Source:
         path, variant = Path(before), after
     if path.is_file():
         blessed = load_blessed(path)
-        facts = {name: one.facts or {} for name, one in blessed.variants.items()}
+        facts = {name: one.facts for name, one in blessed.variants.items()}
         policy = from_values({key: value for key, value in blessed.policy.items() if key in JudgeConfig.model_fields})
         source = Source(
             text, variant, False, blessed.samples, blessed.prompts_sha256, blessed.run.sampling, blessed.records, facts,
@@ -71,7 +72,7 @@ def read_source(text: str) -> Source:
         )  # fmt: skip
     else:
         run = load_ended_run(path)
-        facts = {name: one.facts or {} for name, one in run.manifest.variants.items()}
+        facts = {name: one.facts for name, one in run.manifest.variants.items()}
         source = Source(
             text, variant, True, run.samples, prompts_sha256(run.samples), run.manifest.sampling, run.records, facts,
             policy_of(run.manifest),
@@ -145,9 +146,10 @@ def _records(source: Source, variant: str, whole: bool) -> pd.DataFrame:
 
 
 def _emulated(source: Source, variant: str) -> bool:
-    return source.facts[variant].get("storage") == "emulated"
+    return source.facts[variant].is_emulated
 
 
-def _changed_facts(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    names = sorted((first.keys() | second.keys()) - VOLATILE_FACTS)
-    return {name: (first.get(name), second.get(name)) for name in names if first.get(name) != second.get(name)}
+def _changed_facts(first: Facts, second: Facts) -> dict[str, tuple[Any, Any]]:
+    names = sorted(Facts.model_fields.keys() - VOLATILE_FACTS)
+    sides = {name: (getattr(first, name), getattr(second, name)) for name in names}
+    return {name: (before, after) for name, (before, after) in sides.items() if before != after}

@@ -84,13 +84,13 @@ def speculations(run: Run, policy: Policy) -> list[Speculation]:
 
 
 def _speculation(run: Run, variant: VariantRun, policy: Policy) -> Speculation:
-    facts, wanted = variant.facts or {}, variant.spec["speculative_config"]
+    facts, wanted = variant.facts, variant.spec["speculative_config"]
     partner = variant.spec.get("without_speculation")
     known = partner if partner in run.records else None
     return Speculation(
         variant=variant.name,
-        method=facts.get("speculative_method") or wanted.get("method"),
-        tokens=facts.get("speculative_tokens"),
+        method=facts.speculative_method or wanted.get("method"),
+        tokens=facts.speculative_tokens,
         drafts=drafts(variant.counters),
         partner=known,
         comparisons=tuple(_compare(run, variant.name, known, policy)) if known else (),

@@ -32,7 +32,7 @@ class LoadPlan:
     """Everything decided before an engine starts.
 
     Attributes:
-        variants: baseline and candidates, and where asked for the baseline again. Twins are left out: their speed is
+        variants: baseline and candidates, and where asked for the baseline again. Controls are left out: their speed is
             that of the emulation.
         levels: in the order they are measured; the last may be the longest context.
         max_model_len: prompt plus output every server takes, in tokens.

@@ -16,7 +16,7 @@ from kveval.engines.base import Engine
 from kveval.engines.client.client import Client
 from kveval.engines.openai.facts import judge_attached
 from kveval.engines.variants import ResolvedVariant
-from kveval.engines.vllm.facts import Facts, judge_facts
+from kveval.engines.vllm.facts import judge_facts
 from kveval.errors import EngineError, FactsError, ResumeError, RunDirectoryError
 from kveval.load.drive import drive, first_token
 from kveval.load.plan import LoadPlan, load_plan_of
@@ -26,6 +26,7 @@ from kveval.measure import provenance
 from kveval.measure.plan.plan import Plan
 from kveval.measure.sweep import open_engine
 from kveval.run.directory import RunDirectory
+from kveval.run.facts import Facts
 from kveval.run.load_results import LOAD_FILE, LoadDocument, LoadStatus, LoadVariant, read_load, write_load
 
 _DYING_SECONDS = 3.0
@@ -174,13 +175,13 @@ class LoadStage:
 
     def _established(self, variant: ResolvedVariant, facts: Facts) -> dict[str, Any]:
         baseline = self._document.variants[self._document.baseline].facts
-        against = None if variant.role == "baseline" or baseline is None else Facts.model_validate(baseline)
+        against = None if variant.role == "baseline" or not baseline.is_established else baseline
         if against and against.kv_capacity_tokens and facts.kv_capacity_tokens:
             ratio = round(facts.kv_capacity_tokens / against.kv_capacity_tokens, 4)
             facts = facts.model_copy(update={"kv_capacity_ratio": ratio})
         judge = judge_facts if variant.config.endpoint is None else judge_attached
         findings = judge(facts, variant, against)
-        established = {"facts": facts.model_dump(mode="json"), "findings": findings}
+        established = {"facts": facts, "findings": findings}
         refused = [f for f in findings if f.level == "error" and f.code not in self._plan.config.accept_findings]
         if refused:
             reason = (

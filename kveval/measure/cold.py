@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from kveval.engines.base import Engine
 from kveval.engines.client.client import Client
 from kveval.engines.variants import ResolvedVariant
-from kveval.engines.vllm.facts import Facts
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
 from kveval.measure.records import record_of, request_of
 from kveval.measure.schedule import Group, ask_all, cold_tokens, is_cold_checked
 from kveval.run.directory import RunDirectory
+from kveval.run.facts import Facts
 from kveval.run.records import Manifest
 from kveval.tasks.task import Sample
 
@@ -48,7 +47,7 @@ class ColdCheck:
         self._missing = {
             variant.name: self._unanswered(variant, retry_errors)
             for variant in plan.variants
-            if _can_be_cold(manifest.variants[variant.name].facts or {})
+            if _can_be_cold(manifest.variants[variant.name].facts)
         }
 
     def _unanswered(self, variant: ResolvedVariant, retry_errors: bool) -> list[Sample]:
@@ -74,7 +73,7 @@ class ColdCheck:
     async def run(self, variant: ResolvedVariant, engine: Engine, facts: Facts) -> None:
         """A server that dies ends the check; what is left is asked on resume."""
         missing = self.missing(variant)
-        if not missing or not _can_be_cold(facts.model_dump()):
+        if not missing or not _can_be_cold(facts):
             return
         self._reporter.status("asking without the prefix cache")
         salt = uuid.uuid4().hex
@@ -109,6 +108,6 @@ class ColdCheck:
             self._reporter.note(f"{variant.name}: {left} samples were not asked without the prefix cache: {gone}")
 
 
-def _can_be_cold(facts: Mapping[str, Any]) -> bool:
+def _can_be_cold(facts: Facts) -> bool:
     """Whether there is a prefix cache, and a way around it. What is not known yet can be."""
-    return facts.get("prefix_caching") is not False and "cache_salt" not in facts.get("lacks", ())
+    return facts.prefix_caching is not False and "cache_salt" not in facts.lacks

@@ -77,7 +77,7 @@ def cold_tokens(sample: Sample) -> int:
 
 
 def is_cold_checked(role: Role) -> bool:
-    """Twins and the A/A run are controls themselves."""
+    """Controls and the A/A run are controls themselves."""
     return role in ("baseline", "candidate")
 
 

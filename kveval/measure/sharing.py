@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from kveval.measure.schedule import group_by_haystack
+from kveval.run.facts import Facts
 from kveval.run.records import Finding
 from kveval.tasks.task import Sample
 
@@ -23,7 +23,7 @@ def planned_hit_tokens(samples: Iterable[Sample], block_size: int) -> int:
 
 
 def with_sharing_judged(
-    facts: Mapping[str, Any] | None, findings: Iterable[Finding], counters: Mapping[str, float], planned: int
+    facts: Facts, findings: Iterable[Finding], counters: Mapping[str, float], planned: int
 ) -> list[Finding]:
     """`findings` with a warning where far fewer prompt tokens came from cache than planned.
 
@@ -33,7 +33,7 @@ def with_sharing_judged(
     """
     others = [finding for finding in findings if finding.code not in _CODES]
     hits, asked = counters.get("prefix_cache_hits"), counters.get("prefix_cache_queries")
-    caches = (facts or {}).get("prefix_caching") is not False
+    caches = facts.prefix_caching is not False
     if not caches or hits is None or not asked or hits >= _LEAST_SHARE * planned:
         return others
     message = (

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from kveval.engines.base import Engine
 from kveval.engines.variants import ResolvedVariant
-from kveval.engines.vllm.facts import Facts
+from kveval.run.facts import Facts
 
 
 class Stage(Protocol):

@@ -14,7 +14,7 @@ from kveval.engines.openai.facts import judge_attached
 from kveval.engines.smoke import smoke
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm.engine import VLLMEngine
-from kveval.engines.vllm.facts import Facts, counters, judge_facts
+from kveval.engines.vllm.facts import counters, judge_facts
 from kveval.engines.vllm.speculation import judge_partner, with_drafts_judged
 from kveval.errors import EngineError, FactsError, ResumeError
 from kveval.measure import provenance
@@ -29,6 +29,7 @@ from kveval.measure.schedule import Remaining, ask_all, cold_tokens, group_by_ha
 from kveval.measure.sharing import planned_hit_tokens, with_sharing_judged
 from kveval.measure.stage import Stage
 from kveval.run.directory import RunDirectory
+from kveval.run.facts import Facts
 from kveval.run.records import Finding, Manifest
 from kveval.tasks.task import Sample
 
@@ -287,15 +288,15 @@ class _Sweep:
             None if is_baseline else baseline_run.smoke.get("perplexity"),
         )
         facts = await engine.facts()
-        baseline = None if is_baseline or baseline_run.facts is None else Facts.model_validate(baseline_run.facts)
+        baseline = None if is_baseline or not baseline_run.facts.is_established else baseline_run.facts
         if baseline and baseline.kv_capacity_tokens and facts.kv_capacity_tokens:
             ratio = round(facts.kv_capacity_tokens / baseline.kv_capacity_tokens, 4)
             facts = facts.model_copy(update={"kv_capacity_ratio": ratio})
         judge = judge_facts if variant.config.endpoint is None else judge_attached
         findings = judge(facts, variant, baseline) + judge_partner(variant, self._plan.variants) + findings
-        if before is not None:
-            check_same_engine(variant.name, Facts.model_validate(before), facts)
-        self._update(variant, facts=facts.model_dump(mode="json"), smoke=smoke_result, findings=findings)
+        if before.is_established:
+            check_same_engine(variant.name, before, facts)
+        self._update(variant, facts=facts, smoke=smoke_result, findings=findings)
         refused = [
             finding
             for finding in findings

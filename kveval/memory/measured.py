@@ -10,17 +10,17 @@ from kveval.memory.architecture import read_architecture
 from kveval.memory.estimate import Serving, capacity_tokens
 from kveval.memory.formats import parse_format
 from kveval.memory.pool import make_pool
+from kveval.run.facts import Facts
 
 
 def theory_beside_measured(
-    config: Mapping[str, Any], source: str, facts: Mapping[str, Any], cache_bytes: int | None, tensor_parallel: int = 1
+    config: Mapping[str, Any], source: str, facts: Facts, cache_bytes: int | None, tensor_parallel: int = 1
 ) -> dict[str, Any]:
     """A variant's capacity as computed and as its server reported it.
 
     Args:
         config: the model's parsed config.json; `source` is what errors call it.
-        facts: of a variant in a run's manifest: kv_capacity_tokens, effective_cache_dtype, block_size, max_model_len,
-            max_num_batched_tokens, device, model_dtype.
+        facts: of the variant's engine.
         cache_bytes: memory the server had for its cache: engine.kv_cache_gib on CPU, on GPU what it logged as
             "Available KV cache memory". None when unknown.
 
@@ -28,7 +28,7 @@ def theory_beside_measured(
         theory_tokens, measured_tokens, difference_percent ((theory - measured) / measured, above 0 when more was
         computed than reported), and reason, why one of them is None.
     """
-    measured = facts.get("kv_capacity_tokens")
+    measured = facts.kv_capacity_tokens
     try:
         theory, reason = _theory(config, source, facts, cache_bytes, tensor_parallel), None
     except UsageError as error:
@@ -44,20 +44,17 @@ def theory_beside_measured(
     }
 
 
-def _theory(
-    config: Mapping[str, Any], source: str, facts: Mapping[str, Any], cache_bytes: int | None, tensor_parallel: int
-) -> int:
-    unknown = [key for key in ("effective_cache_dtype", "max_model_len") if facts.get(key) is None]
-    if cache_bytes is None or unknown:
+def _theory(config: Mapping[str, Any], source: str, facts: Facts, cache_bytes: int | None, tensor_parallel: int) -> int:
+    dtype, window = facts.effective_cache_dtype, facts.max_model_len
+    if cache_bytes is None or dtype is None or window is None:
+        known = {"effective_cache_dtype": dtype, "max_model_len": window}
+        unknown = [name for name, value in known.items() if value is None]
         raise UsageError(f"not known of this server: {', '.join(unknown) or 'the memory of its cache'}")
-    dtype = facts["effective_cache_dtype"]
-    stored = parse_format(str(facts.get("model_dtype") or "bfloat16") if dtype == "auto" else str(dtype), "cache dtype")
+    stored = parse_format(facts.model_dtype or "bfloat16" if dtype == "auto" else dtype, "cache dtype")
     architecture = read_architecture(config, source, tensor_parallel)
     misfit = stored.misfit(architecture)
     if misfit:
         raise UsageError(f"{stored.name}: {misfit}")
-    serving = Serving(
-        "cpu" if facts.get("device") == "cpu" else "gpu", facts.get("block_size"), facts.get("max_num_batched_tokens")
-    )
+    serving = Serving("cpu" if facts.device == "cpu" else "gpu", facts.block_size, facts.max_num_batched_tokens)
     pool = make_pool(architecture, stored, serving.block_tokens_of(architecture), serving.device)
-    return capacity_tokens(pool, cache_bytes, facts["max_model_len"], serving.in_flight_tokens(None))
+    return capacity_tokens(pool, cache_bytes, window, serving.in_flight_tokens(None))

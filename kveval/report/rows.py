@@ -51,7 +51,7 @@ def _attribution(attribution: Attribution | None) -> dict[str, Any] | None:
         return None
     parts = {"total": attribution.total, "format": attribution.format, "kernel": attribution.kernel}
     return {
-        "twin": attribution.twin,
+        "control": attribution.control,
         "n": attribution.total.n,
         **{name: {"delta": part.delta, "low": part.low, "high": part.high} for name, part in parts.items()},
     }
@@ -61,7 +61,7 @@ def attribution_label(parts: dict[str, Any]) -> str:
     """How a difference divides into format and kernel, in one sentence."""
     return (
         f"{difference_label(parts['total'])} points = format {difference_label(parts['format'])} + "
-        f"kernel {difference_label(parts['kernel'])} ({parts['n']} samples, twin {parts['twin']})"
+        f"kernel {difference_label(parts['kernel'])} ({parts['n']} samples, control {parts['control']})"
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kveval.errors import RunDirectoryError
+from kveval.run.facts import Facts, StoredFacts
 from kveval.run.records import Finding, Role, VariantName
 from kveval.run.storage import to_json, write_atomically
 
@@ -170,7 +171,7 @@ class LoadVariant(_Stored):
     spec: dict[str, Any]
     status: LoadStatus = "planned"
     reason: str | None = None
-    facts: dict[str, Any] | None = None
+    facts: StoredFacts = Facts()
     findings: list[Finding] = []
     startup_s: float | None = None
     cold_start_s: float | None = None

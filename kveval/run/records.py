@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from kveval.errors import RunDirectoryError
+from kveval.run.facts import Facts, StoredFacts
 
 SCHEMA_VERSION = 1
 
@@ -19,7 +20,7 @@ Outcome = Literal["correct", "wrong", "abstained", "empty", "truncated", "invali
 OUTCOMES: tuple[Outcome, ...] = (
     "correct", "wrong", "abstained", "empty", "truncated", "invalid_format", "unscored", "engine_error",
 )  # fmt: skip
-Role = Literal["baseline", "candidate", "twin", "aa"]
+Role = Literal["baseline", "candidate", "control", "aa"]
 VariantStatus = Literal["planned", "running", "complete", "stopped", "refused", "failed"]
 # A file name, so that nothing outside a run directory is ever opened for it.
 VariantName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
@@ -104,27 +105,32 @@ class SampleRow(_Stored):
     doc: dict[str, Any]
 
 
+def _role(value: Any) -> Any:
+    """Runs of kveval before 0.1.0 call an emulated control a twin."""
+    return "control" if value == "twin" else value
+
+
 class VariantRun(_Stored):
     """One variant of a run.
 
     Attributes:
         spec: the variant as configured, every default written out.
-        role: baseline, candidate, twin (a candidate's format emulated on the baseline's kernel) or aa (the baseline
+        role: baseline, candidate, control (a candidate's format emulated on the baseline's kernel) or aa (the baseline
             a second time).
-        of: the variant a twin or A/A run belongs to.
-        facts: what the engine was established to be doing; None before it started.
+        of: the variant a control or A/A run belongs to.
+        facts: what the engine was established to be doing; all None before it started.
         smoke: what the engine answered before the first sample: perplexity of plain text, first output.
         counters: the engine's own counters over the asking phase.
         planned_hit_tokens: prompt tokens of that phase that the plan meant to come from the prefix cache.
     """
 
     name: str
-    role: Role
+    role: Annotated[Role, BeforeValidator(_role)]
     of: str | None = None
     spec: dict[str, Any]
     status: VariantStatus = "planned"
     reason: str | None = None
-    facts: dict[str, Any] | None = None
+    facts: StoredFacts = Facts()
     findings: list[Finding] = []
     smoke: dict[str, Any] = {}
     counters: dict[str, float] = {}

@@ -27,11 +27,11 @@ _ALTERNATIVES = 20
 _TOKENS = 24
 _VARIANTS = {
     "bf16": ("baseline", None), "bf16-aa": ("aa", "bf16"), "fp8": ("candidate", None), "int8": ("candidate", None),
-    "fp8-twin": ("twin", "fp8"),
+    "fp8-control": ("control", "fp8"),
 }  # fmt: skip
 # Of all samples, which ones each variant gets wrong; together they make at least the flips asked for.
 _WRONG = {"bf16": 0.10, "bf16-aa": 0.10, "fp8": 0.10 + 0.65 * FLIPS / SAMPLES, "int8": 0.10 + 0.45 * FLIPS / SAMPLES,
-          "fp8-twin": 0.10}  # fmt: skip
+          "fp8-control": 0.10}  # fmt: skip
 
 _BUILD = """
 import json, resource, sys, time

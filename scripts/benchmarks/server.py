@@ -15,11 +15,11 @@ import psutil
 
 from kveval.config.sweep import SweepConfig
 from kveval.engines.vllm.engine import VLLMEngine
-from kveval.engines.vllm.facts import Facts
 from kveval.engines.vllm.installation import Installation, find_installation
 from kveval.measure.plan.plan import Plan, make_plan, plan_variants
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
+from kveval.run.facts import Facts
 from kveval.run.records import VariantRun
 
 LONGEST_TOKENS = 4096

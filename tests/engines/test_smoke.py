@@ -12,7 +12,7 @@ from support.scripted import Handler, Reply, ScriptedServer, always
 from kveval.config.sweep import RequestsConfig
 from kveval.engines.client.client import Client
 from kveval.engines.smoke import pick_sample, smoke
-from kveval.engines.vllm.facts import Facts
+from kveval.run.facts import Facts
 from kveval.run.records import Finding
 from kveval.tasks.task import Prompt, Sample
 

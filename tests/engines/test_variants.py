@@ -8,7 +8,7 @@ import yaml
 
 from kveval.config.native_formats import STORED_AS
 from kveval.config.sweep import CACHE_DTYPES, VariantConfig, validate_config
-from kveval.engines.variants import CPU_NATIVE, Device, ResolvedVariant, local_cpu_flags, resolve, twin
+from kveval.engines.variants import CPU_NATIVE, Device, ResolvedVariant, emulated_control, local_cpu_flags, resolve
 from kveval.errors import PlanError
 
 CPU = Device("cpu", frozenset({"avx2", "avx512f"}))
@@ -73,11 +73,11 @@ def test_emulation_on_a_quantized_cache_is_refused() -> None:
 
 
 @pytest.mark.parametrize("dtype", sorted(STORED_AS))
-def test_a_twin_is_the_baselines_engine_with_the_candidates_format(dtype: str) -> None:
+def test_a_control_is_the_baselines_engine_with_the_candidates_format(dtype: str) -> None:
     baseline = resolve(variant({"name": "b", "kv_cache_dtype": "bfloat16", "engine_args": {"x": 1}}), GPU, "baseline")
     candidate = resolved({"name": "c", "kv_cache_dtype": dtype, "engine_args": {"x": 2}}, GPU)
-    made = twin(candidate, baseline)
-    assert (made.name, made.role, made.of, made.kv_cache_dtype) == ("c-twin", "twin", "c", "bfloat16")
+    made = emulated_control(candidate, baseline)
+    assert (made.name, made.role, made.of, made.kv_cache_dtype) == ("c-control", "control", "c", "bfloat16")
     assert made.config == baseline.config
     assert made.emulate == STORED_AS[dtype]
 
@@ -90,10 +90,10 @@ def test_a_twin_is_the_baselines_engine_with_the_candidates_format(dtype: str) -
         ({"name": "c", "kv_cache_dtype": "fp8", "model": "other"}, GPU, "a checkpoint of its own; remove `control`"),
     ],
 )
-def test_what_has_no_twin(given: Any, device: Device, message: str) -> None:
+def test_what_has_no_control(given: Any, device: Device, message: str) -> None:
     baseline = resolve(variant({"name": "b", "kv_cache_dtype": "bfloat16"}), device, "baseline")
     with pytest.raises(PlanError, match=message):
-        twin(resolved(given, device), baseline)
+        emulated_control(resolved(given, device), baseline)
 
 
 def test_flags_of_this_machine() -> None:

@@ -169,23 +169,23 @@ def test_leaving_the_ceiling_fails(tmp_path: Path) -> None:
     assert headlines(judgement)[0].reason.startswith("fails overall: -100.0 points")
 
 
-def test_a_twin_divides_the_loss(tmp_path: Path) -> None:
+def test_a_control_divides_the_loss(tmp_path: Path) -> None:
     path = make_run(
         tmp_path / "run",
-        answers={"bf16": scored(0.91), "fp8": scored(0.853), "fp8-twin": scored(0.913)},
-        variants={"fp8-twin": {"role": "twin", "of": "fp8"}},
+        answers={"bf16": scored(0.91), "fp8": scored(0.853), "fp8-control": scored(0.913)},
+        variants={"fp8-control": {"role": "control", "of": "fp8"}},
     )
     judgement = judge(path)
     found = overall(judgement, "fp8").attribution
     assert found is not None
-    assert found.twin == "fp8-twin"
+    assert found.control == "fp8-control"
     assert found.format.delta is not None
     assert found.kernel.delta is not None
     assert found.total.delta == pytest.approx(found.format.delta + found.kernel.delta)
     assert abs(found.format.delta) < 0.02
     assert found.kernel.high is not None
     assert found.kernel.high < 0
-    assert overall(judgement, "fp8-twin").verdict is None
+    assert overall(judgement, "fp8-control").verdict is None
     assert [h.variant for h in headlines(judgement)] == ["fp8"]
 
 

@@ -122,14 +122,14 @@ class TestQuantization:
         }
 
     def test_the_kernel_is_blamed_where_the_format_is_innocent(self, tmp_path: Path) -> None:
-        """300 ten-key samples in 30 haystacks: .910 on BF16, .853 on FP8 (21 down, 4 up), .913 on its twin."""
+        """300 ten-key samples in 30 haystacks: .910 on BF16, .853 on FP8 (21 down, 4 up), .913 on its control."""
         samples = make_samples(lengths=(2048,))
         ids = [row.sample_id for row in samples]
         order = np.random.default_rng(4).permutation(300)
         right = {
             "bf16": set(order[:273]),
             "fp8": set(order[21:273]) | set(order[273:277]),
-            "fp8-twin": set(order[1:273]) | set(order[277:279]),
+            "fp8-control": set(order[1:273]) | set(order[277:279]),
         }
 
         def answer(name: str) -> Answer:
@@ -142,7 +142,7 @@ class TestQuantization:
             tmp_path / "run",
             samples=samples,
             answers={name: answer(name) for name in right},
-            variants={"fp8-twin": {"role": "twin", "of": "fp8"}},
+            variants={"fp8-control": {"role": "control", "of": "fp8"}},
         )
         result = kveval("gate", path)
         assert result.code == 1

@@ -314,7 +314,7 @@ async def test_a_sweep_loads_its_servers(plan_of: Callable[..., Plan], tmp_path:
     await sweep(plan, out, resume=False, reporter=SilentReporter(), stages=[stage], engine_factory=engines)
     document = stage.finish()
 
-    assert engines.launches == ["bf16", "bf16-aa", "fp8", "fp8-twin"]
+    assert engines.launches == ["bf16", "bf16-aa", "fp8", "fp8-control"]
     assert set(document.variants) == {"bf16", "fp8"}
     assert document.is_complete
     assert len(list(RunDirectory(out).records("fp8"))) == len(plan.samples)

@@ -76,7 +76,7 @@ async def test_the_cold_check_leaves_the_samples_alone(plan_of: Planner, tmp_pat
         assert sorted(record.sample_id for record in answered) == sorted(s.sample_id for s in plan.cold_samples)
         assert {(record.outcome, record.cached_tokens) for record in answered} == {("correct", 0)}
         assert len(set(salts(engines, name))) == 3
-    for name in ("bf16-aa", "fp8-twin"):
+    for name in ("bf16-aa", "fp8-control"):
         assert cold(tmp_path / "run", name) == []
         assert salts(engines, name) == []
     for name in manifest.variants:

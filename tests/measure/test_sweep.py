@@ -75,7 +75,7 @@ async def test_an_oracle_scores_one_on_every_task(plan_of: Planner, tmp_path: Pa
     manifest = await run(plan, tmp_path / "run", engines)
 
     assert manifest.status == "complete"
-    assert engines.launches == ["bf16", "bf16-aa", "fp8", "int8", "fp8-twin"]
+    assert engines.launches == ["bf16", "bf16-aa", "fp8", "int8", "fp8-control"]
     for variant in plan.variants:
         answered = records(tmp_path / "run", variant.name)
         assert {record.sample_id for record in answered} == {s.sample_id for s in plan.samples_of(variant)}

@@ -9,7 +9,6 @@ import pytest
 from kveval.config.sweep import EngineConfig, VariantConfig, validate_config
 from kveval.engines.variants import resolve
 from kveval.engines.vllm.engine import VLLMEngine
-from kveval.engines.vllm.facts import Facts
 from kveval.engines.vllm.installation import NOTHING_TO_LAUNCH, find_installation
 from kveval.load.plan import make_load_plan
 from kveval.load.run import run_load
@@ -17,6 +16,7 @@ from kveval.measure.plan.plan import make_plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
 from kveval.run.directory import RunDirectory
+from kveval.run.facts import Facts
 
 pytestmark = [pytest.mark.vllm, pytest.mark.usefixtures("one_engine"), pytest.mark.timeout(900)]
 

@@ -18,7 +18,6 @@ from support import ROOT
 
 from kveval.config.sweep import validate_config
 from kveval.engines.vllm.engine import free_port
-from kveval.engines.vllm.facts import Facts
 from kveval.engines.vllm.installation import NOTHING_TO_LAUNCH
 from kveval.measure.plan.plan import make_plan
 from kveval.measure.progress import SilentReporter
@@ -27,6 +26,7 @@ from kveval.models.demo import DEMO_MODELS, fetch_gguf
 from kveval.report.html.html import build_report
 from kveval.report.terminal.table import summary
 from kveval.run.directory import RunDirectory
+from kveval.run.facts import Facts
 from kveval.run.records import Manifest
 
 PYTHON = ROOT / ".venv-llama" / "bin" / "python"

@@ -44,7 +44,7 @@ SETTINGS: dict[str, Any] = {
     "engine": {"kv_cache_gib": 1},
 }
 VARIANTS: list[Any] = ["bf16", *([{"name": "fp8", "control": "emulated"}] if HAS_FP8 else []), "int8", "int2"]
-NAMES = ["bf16", "bf16-aa", *(["fp8", "fp8-twin"] if HAS_FP8 else []), "int8", "int2"]
+NAMES = ["bf16", "bf16-aa", *(["fp8", "fp8-control"] if HAS_FP8 else []), "int8", "int2"]
 SAMPLES = 40
 
 
@@ -262,7 +262,7 @@ def test_native_fp8_is_stored_as_fp8_in_half_the_memory(run: Run) -> None:
     assert facts["kv_capacity_ratio"] == pytest.approx(2.0, abs=0.05)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name in ("int8", "int2", "fp8-twin")])
+@pytest.mark.parametrize("name", [name for name in NAMES if name in ("int8", "int2", "fp8-control")])
 def test_emulation_says_so_and_was_live(run: Run, name: str) -> None:
     facts = run.facts(name)
     assert (facts["storage"], facts["emulation_live"]) == ("emulated", True)

@@ -62,12 +62,18 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = make_run(
         tmp_path_factory.mktemp("runs") / "night",
         samples=make_samples(tasks={"niah_multikey": "needle", "qa": "qa"}, haystacks=8, questions=5),
-        answers={"bf16": scored(0.9), "fp8": flipping, "int8": scored(0.8), "again": scored(0.88), "twin": scored(0.9)},
+        answers={
+            "bf16": scored(0.9),
+            "fp8": flipping,
+            "int8": scored(0.8),
+            "again": scored(0.88),
+            "control": scored(0.9),
+        },  # fmt: skip
         variants={
             "fp8": {"findings": [{"level": "warning", "code": "scales_1", "message": "K and V scales are all 1.0"}]},
             "int8": {"facts": {"storage": "emulated", "emulation": "int8 per_token_head"}},
             "again": {"role": "aa", "of": "bf16"},
-            "twin": {"role": "twin", "of": "fp8"},
+            "control": {"role": "control", "of": "fp8"},
         },
     )
     return build_report(run)

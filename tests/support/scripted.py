@@ -25,9 +25,9 @@ from kveval.engines.openai.access import Access
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm import facts as engine_facts
 from kveval.engines.vllm.engine import free_port
-from kveval.engines.vllm.facts import Facts
 from kveval.errors import EngineError
 from kveval.measure.plan.plan import Plan
+from kveval.run.facts import Facts
 from kveval.tasks.task import Sample
 
 

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
+from kveval.run.facts import PromptForm
+
 COMPLETIONS = "/v1/completions"
 CHAT_COMPLETIONS = "/v1/chat/completions"
 
-PromptForm = Literal["token_ids", "text", "text_without_bos"]
 
 _PASSAGE = "The harbour was quiet in the early morning, and the boats lay"
 # Between two readings of one token's logprob: more than batching makes of it, less than another token's is off.

@@ -17,8 +17,8 @@ from kveval.engines.openai.access import Access, redirect_target, retry_after_s,
 from kveval.engines.openai.dialect import Asker, NoPromptError, Reply, Spell, events_of
 from kveval.engines.openai.facts import attached_facts
 from kveval.engines.variants import ResolvedVariant
-from kveval.engines.vllm.facts import Facts
 from kveval.errors import EngineError, FactsError
+from kveval.run.facts import Facts
 
 _TIMEOUT = httpx.Timeout(60.0, connect=10.0)
 # Of one probe, over its repetitions.

@@ -11,7 +11,8 @@ from kveval.config.endpoint import EndpointConfig
 from kveval.config.sweep import UNQUANTIZED
 from kveval.engines.openai.dialect import Dialect
 from kveval.engines.variants import CPU_NATIVE, ResolvedVariant
-from kveval.engines.vllm.facts import Facts, cache_config, canonical
+from kveval.engines.vllm.facts import cache_config, canonical
+from kveval.run.facts import Facts
 from kveval.run.records import Finding
 
 # A native 8-bit cache holds about twice the tokens of a 16-bit one.
@@ -119,7 +120,7 @@ _Found = tuple[Literal["info", "warning", "error"], str, str]
 
 
 def _of_cache(facts: Facts, variant: ResolvedVariant) -> Iterator[_Found]:
-    requested, effective = facts.requested_cache_dtype, facts.effective_cache_dtype
+    requested, effective = variant.kv_cache_dtype, facts.effective_cache_dtype
     if facts.declared:
         said = ", ".join(f"{key} {getattr(facts, key)}" for key in facts.declared)
         yield "warning", "declared", f"declared in the configuration, not established from the server: {said}"

@@ -25,9 +25,9 @@ from kveval.engines.openai.access import Access
 from kveval.engines.plugin.emulation import EmulationSpec, parse_log
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm import facts as engine_facts
-from kveval.engines.vllm.facts import Facts
 from kveval.engines.vllm.installation import Installation
 from kveval.errors import EngineError, UsageError
+from kveval.run.facts import Facts
 from kveval.run.storage import storage
 
 _MARK = "KVEVAL_ENGINE_MARK"

@@ -75,7 +75,7 @@ def changes(run: Run, blessed: Blessed, policy: Policy) -> Iterator[Finding]:
     """What differs from the blessed run without forbidding a comparison: an engine upgrade, a looser policy."""
     for name, before in blessed.variants.items():
         now = run.manifest.variants[name]
-        then_facts, now_facts = before.facts or {}, stable_facts(now.facts) or {}
+        then_facts, now_facts = stable_facts(before.facts), stable_facts(now.facts)
         changed = [*_changed(before.spec, comparable_spec(now.spec)), *_changed(then_facts, now_facts)]
         if changed:
             yield Finding(

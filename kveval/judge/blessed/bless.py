@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from kveval.errors import BlessedFileError
 from kveval.judge.run_data import Run
 from kveval.judge.verdicts import Policy
+from kveval.run.facts import Facts, StoredFacts
 from kveval.run.records import Finding, Outcome, VariantName
 from kveval.run.storage import write_atomically
 
@@ -42,7 +43,7 @@ class _Stored(BaseModel):
 class BlessedVariant(_Stored):
     role: Literal["baseline", "candidate"]
     spec: dict[str, Any]
-    facts: dict[str, Any] | None
+    facts: StoredFacts
     findings: list[Finding]
 
 
@@ -149,8 +150,8 @@ def comparable_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in spec.items() if key != "model"}
 
 
-def stable_facts(facts: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if facts is None else {key: value for key, value in facts.items() if key not in VOLATILE_FACTS}
+def stable_facts(facts: Facts) -> dict[str, Any]:
+    return facts.model_dump(mode="json", exclude=set(VOLATILE_FACTS))
 
 
 def _content(run: Run, policy: Policy) -> dict[str, Any]:

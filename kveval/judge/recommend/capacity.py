@@ -54,11 +54,11 @@ def context_limits(run: Run, variant: VariantRun, held_tokens: int, sequences: i
     Args:
         held_tokens: the longest context up to which everything passes.
     """
-    capacity = (variant.facts or {}).get("kv_capacity_tokens")
+    capacity = variant.facts.kv_capacity_tokens
     if capacity is None:
         return [ContextLimit(1, held_tokens, "quality")]
     output_tokens = int(run.samples["max_output_tokens"].max())
-    block = (variant.facts or {}).get("block_size") or 1
+    block = variant.facts.block_size or 1
     limits = []
     for count in sorted({1, most_in_flight(run, variant), sequences or 1}):
         room = max(0, capacity // count // block * block - output_tokens)
@@ -83,8 +83,8 @@ def most_in_flight(run: Run, variant: VariantRun) -> int:
 
 
 def memory(run: Run, variant: VariantRun) -> Memory:
-    facts, reference = variant.facts or {}, run.manifest.variants[run.manifest.baseline].facts or {}
-    ratio, baseline_tokens = facts.get("kv_capacity_ratio"), reference.get("kv_capacity_tokens")
+    facts, reference = variant.facts, run.manifest.variants[run.manifest.baseline].facts
+    ratio, baseline_tokens = facts.kv_capacity_ratio, reference.kv_capacity_tokens
     mine = _bytes_per_token(run, variant)
     before = _bytes_per_token(run, run.manifest.variants[run.manifest.baseline])
     freed = (before - mine) * baseline_tokens / _GIB if mine and before and baseline_tokens else None
@@ -94,6 +94,6 @@ def memory(run: Run, variant: VariantRun) -> Memory:
 
 
 def _bytes_per_token(run: Run, variant: VariantRun) -> float | None:
-    facts = variant.facts or {}
-    gib, tokens = facts.get("kv_cache_gib") or cpu_cache_gib(run.manifest, variant), facts.get("kv_capacity_tokens")
+    facts = variant.facts
+    gib, tokens = facts.kv_cache_gib or cpu_cache_gib(run.manifest, variant), facts.kv_capacity_tokens
     return gib * _GIB / tokens if gib and tokens else None

@@ -131,24 +131,24 @@ def _candidate(decision: Gate, check: Check) -> Candidate:
 
 def _obstacle(variant: VariantRun, freed: Memory, native: str | None) -> str | None:
     """Why `variant` cannot be recommended to save memory, whatever it scored."""
-    facts = variant.facts or {}
-    if facts.get("storage") == "emulated":
+    facts = variant.facts
+    if facts.is_emulated:
         instead = (
             f"on a GPU, --kv-cache-dtype {native} stores it natively and saves it: measure that there"
             if native
             else "vLLM has no cache dtype that stores exactly this"
         )
         return f"emulated: saves no memory here, and the kernel of a native cache was not tested; {instead}"
-    if facts.get("storage") != "native":
+    if facts.storage != "native":
         return "nothing established that the server stores the format"
     said = {"effective_cache_dtype": "what its cache stores", "kv_capacity_tokens": "what its cache holds"}
-    declared = next((what for name, what in said.items() if name in (facts.get("declared") or ())), None)
+    declared = next((what for name, what in said.items() if name in (facts.declared or ())), None)
     if declared:
         return f"{declared} is declared in the configuration, and was not established from the server"
     broken = next((finding for finding in variant.findings if finding.level == "error"), None)
     if broken:
         return f"measured in spite of {broken.code}: {broken.message}"
-    effective = facts.get("effective_cache_dtype")
+    effective = facts.effective_cache_dtype
     if effective is None:
         return "the server does not say what its cache stores"
     if effective in UNQUANTIZED:

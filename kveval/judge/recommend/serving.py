@@ -67,12 +67,12 @@ def serving(manifest: Manifest, variant: VariantRun) -> Serving | None:
     """
     if variant.spec.get("endpoint"):
         return None
-    facts = variant.facts or {}
+    facts = variant.facts
     arguments: dict[str, Any] = {"kv-cache-dtype": variant.spec.get("kv_cache_dtype")}
     arguments["speculative-config"] = variant.spec.get("speculative_config")
-    arguments["max-model-len"] = facts.get("max_model_len")
-    arguments["enable-prefix-caching"] = facts.get("prefix_caching") is True
-    arguments["enforce-eager"] = facts.get("execution") == "eager" or None
+    arguments["max-model-len"] = facts.max_model_len
+    arguments["enable-prefix-caching"] = facts.prefix_caching is True
+    arguments["enforce-eager"] = facts.execution == "eager" or None
     arguments |= by_flag(variant.spec.get("engine_args") or {})
     served = {name: value for name, value in arguments.items() if name not in _MEASURING}
     return Serving(
@@ -84,7 +84,7 @@ def serving(manifest: Manifest, variant: VariantRun) -> Serving | None:
 
 def cpu_cache_gib(manifest: Manifest, variant: VariantRun) -> float | None:
     """Memory a CPU engine had for its cache; None on other devices."""
-    if (variant.facts or {}).get("device") != "cpu":
+    if variant.facts.device != "cpu":
         return None
     given = _environment(manifest, variant).get("VLLM_CPU_KVCACHE_SPACE")
     try:
@@ -96,7 +96,7 @@ def cpu_cache_gib(manifest: Manifest, variant: VariantRun) -> float | None:
 def _environment(manifest: Manifest, variant: VariantRun) -> dict[str, str | None]:
     engine = _engine(manifest)
     given: dict[str, Any] = {}
-    if (variant.facts or {}).get("device") == "cpu" and engine.get("kv_cache_gib") is not None:
+    if variant.facts.device == "cpu" and engine.get("kv_cache_gib") is not None:
         given["VLLM_CPU_KVCACHE_SPACE"] = engine["kv_cache_gib"]
     given |= engine.get("env") or {}
     given |= _configured(manifest, variant).get("env") or {}

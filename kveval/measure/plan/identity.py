@@ -9,11 +9,11 @@ from typing import Any
 
 import kveval
 from kveval.engines.variants import ResolvedVariant
-from kveval.engines.vllm.facts import Facts
 from kveval.engines.vllm.speculation import partner_of
 from kveval.errors import ResumeError
 from kveval.measure import provenance
 from kveval.measure.plan.plan import Plan, hash_inputs
+from kveval.run.facts import Facts
 from kveval.run.records import Manifest, VariantRun, ids_sha256
 
 

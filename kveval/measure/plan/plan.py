@@ -11,7 +11,7 @@ from kveval.config.load import LoadConfig
 from kveval.config.sweep import SweepConfig, TaskConfig
 from kveval.engines.openai.access import Access
 from kveval.engines.smoke import OUTPUT_TOKENS
-from kveval.engines.variants import ResolvedVariant, resolve, twin
+from kveval.engines.variants import ResolvedVariant, emulated_control, resolve
 from kveval.engines.vllm.facts import checkpoint_scales
 from kveval.engines.vllm.installation import Installation
 from kveval.engines.vllm.speculation import check_speculation
@@ -54,7 +54,7 @@ class Plan:
     """Everything decided before an engine starts.
 
     Attributes:
-        variants: in launch order: baseline, its A/A run, candidates, twins.
+        variants: in launch order: baseline, its A/A run, candidates, controls.
         cells: of generated tasks.
         samples: every sample of the run, the same for all variants.
         aa_sample_ids: what the A/A run asks; whole haystacks.
@@ -98,7 +98,7 @@ def make_plan(config: SweepConfig, installation: Installation) -> Plan:
         else model
         for variant in variants
     }
-    _check_twins(variants, model)
+    _check_controls(variants, model)
     # First: a wrong row should not wait for what takes longer to read.
     given = load_given(config)
     generated = [wanted for wanted in config.tasks if not wanted.is_given]
@@ -161,12 +161,12 @@ def plan_variants(config: SweepConfig, installation: Installation) -> list[Resol
     device = installation.device
     baseline = resolve(config.variant(config.baseline), device, "baseline")
     candidates = [resolve(v, device, "candidate") for v in config.variants if v.name != config.baseline]
-    twins = [twin(candidate, baseline) for candidate in candidates if candidate.config.control]
+    controls = [emulated_control(candidate, baseline) for candidate in candidates if candidate.config.control]
     again = []
     if config.aa_share > 0:
         aa_name = f"{baseline.name}-aa"
         again = [ResolvedVariant(aa_name, baseline.config, baseline.kv_cache_dtype, None, "aa", of=baseline.name)]
-    planned = [baseline, *again, *candidates, *twins]
+    planned = [baseline, *again, *candidates, *controls]
     for variant in planned:
         check_speculation(variant, device)
     names = [variant.name for variant in planned]
@@ -208,9 +208,9 @@ def _check_distinct(samples: list[Sample]) -> None:
         seen.add(sample.sample_id)
 
 
-def _check_twins(variants: list[ResolvedVariant], model: Model) -> None:
+def _check_controls(variants: list[ResolvedVariant], model: Model) -> None:
     for variant in variants:
-        if variant.role == "twin" and variant.emulate and variant.emulate.scale and checkpoint_scales(model.path):
+        if variant.role == "control" and variant.emulate and variant.emulate.scale and checkpoint_scales(model.path):
             raise PlanError(
                 f"variants.{variant.of}: control: emulated rounds at scale {variant.emulate.scale:g}, but {model.path} "
                 "has calibrated k/v scales, which the native cache uses; remove `control`"

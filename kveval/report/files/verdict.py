@@ -88,7 +88,7 @@ def _check(run: Run, check: Check) -> dict[str, Any]:
         "verdict": check.state,
         "blocks": check.state != "pass" and check.blocks,
         "reason": check.reason,
-        "emulated": bool(variant and (variant.facts or {}).get("storage") == "emulated"),
+        "emulated": bool(variant and variant.facts.is_emulated),
         "loss_comes_from": attribution.blames() if attribution else None,
         "rows": [_row(comparison) for comparison in check.comparisons],
         "flips": list(_flips(run, check)),

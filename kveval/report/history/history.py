@@ -105,7 +105,7 @@ def _night(path: Path, policy: Policy | None) -> Night:
                 variant=variant.name,
                 role=variant.role,
                 status=variant.status,
-                emulated=(variant.facts or {}).get("storage") == "emulated",
+                emulated=variant.facts.is_emulated,
                 score=own_score(run, variant.name, Group("overall"), confidence=judgement.policy.confidence),
                 verdict=headline.word if headline else None,
                 reason=headline.reason if headline else None,
@@ -115,7 +115,7 @@ def _night(path: Path, policy: Policy | None) -> Night:
         )
     manifest = run.manifest
     baseline = manifest.variants[manifest.baseline]
-    engine = (baseline.facts or {}).get("engine_version")
+    engine = baseline.facts.engine_version
     return Night(
         name=path.resolve().name,
         path=path.resolve(),

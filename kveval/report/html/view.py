@@ -16,7 +16,7 @@ from kveval.judge.scores import own_score
 from kveval.judge.stats import Score
 from kveval.report.html.charts import Chart, score_chart
 from kveval.report.rows import comparison_row
-from kveval.report.terminal.table import is_declared
+from kveval.run.facts import Facts
 from kveval.run.records import OUTCOMES, VariantRun
 
 # They differ between launches of the same engine, and say nothing about its answers.
@@ -34,19 +34,19 @@ class Fact:
 def facts_table(run: Run) -> list[tuple[str, list[Fact]]]:
     """(fact, its value for every variant), the baseline's first; differences from it are marked."""
     variants = baseline_first(run)
-    reference = variants[0].facts or {}
-    keys = dict.fromkeys(key for variant in variants for key in variant.facts or {} if key != "declared")
+    reference = variants[0].facts
+    keys = [key for key in Facts.model_fields if key != "declared"]
     table = []
     for key in keys:
-        if all((variant.facts or {}).get(key) in (None, []) for variant in variants):
+        if all(getattr(variant.facts, key) in (None, []) for variant in variants):
             continue
         row = []
         for variant in variants:
-            facts = variant.facts or {}
-            value = facts.get(key)
-            differs = value is not None and key not in _VOLATILE_FACTS and value != reference.get(key)
-            saves_nothing = key in _CAPACITY_FACTS and facts.get("storage") == "emulated"
-            note = "emulated: no memory saved" if saves_nothing else "declared" if is_declared(facts, key) else None
+            facts = variant.facts
+            value = getattr(facts, key)
+            differs = value is not None and key not in _VOLATILE_FACTS and value != getattr(reference, key)
+            saves_nothing = key in _CAPACITY_FACTS and facts.is_emulated
+            note = "emulated: no memory saved" if saves_nothing else "declared" if facts.is_declared(key) else None
             row.append(Fact(", ".join(map(str, value)) if isinstance(value, list) else value, differs, note))
         table.append((key, row))
     return table
@@ -111,11 +111,11 @@ def outcomes_table(run: Run) -> list[tuple[str, int | None, dict[str, int]]]:
 
 
 def noise_table(judgement: Judgement, run: Run) -> list[dict[str, Any]]:
-    """Flips and identical outputs of every candidate and twin beside the A/A run's, by length and overall."""
+    """Flips and identical outputs of every candidate and control beside the A/A run's, by length and overall."""
     return [
         {"variant": name, **comparison_row(row)}
         for name, variant in run.manifest.variants.items()
-        if variant.role in ("candidate", "twin")
+        if variant.role in ("candidate", "control")
         for level in ("length", "overall")
         for row in judgement.of(name, level)
         if row.noise is not None

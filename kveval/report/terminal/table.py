@@ -71,20 +71,20 @@ def summarize(run: Run, judgement: Judgement) -> dict[str, Any]:
 
 
 def describe_variant(variant: VariantRun) -> dict[str, Any]:
-    facts = variant.facts or {}
+    facts = variant.facts
     return {
         "role": variant.role,
         "of": variant.of,
         "status": variant.status,
         "reason": variant.reason,
-        "storage": facts.get("storage"),
-        "emulation": facts.get("emulation"),
-        "effective_cache_dtype": facts.get("effective_cache_dtype"),
-        "attention_backend": facts.get("attention_backend"),
-        "scales": facts.get("scales"),
-        "kv_capacity_tokens": facts.get("kv_capacity_tokens"),
-        "kv_capacity_ratio": facts.get("kv_capacity_ratio"),
-        "declared": facts.get("declared") or [],
+        "storage": facts.storage,
+        "emulation": facts.emulation,
+        "effective_cache_dtype": facts.effective_cache_dtype,
+        "attention_backend": facts.attention_backend,
+        "scales": facts.scales,
+        "kv_capacity_tokens": facts.kv_capacity_tokens,
+        "kv_capacity_ratio": facts.kv_capacity_ratio,
+        "declared": facts.declared,
         "findings": [finding.model_dump() for finding in variant.findings],
     }
 
@@ -117,13 +117,13 @@ def _rows(run: Run, judgement: Judgement) -> Iterator[dict[str, Any]]:
 def storage_label(variant: dict[str, Any]) -> str:
     """How the format is stored: "native fp8_e4m3", "emulated int8 per_token_head"; "" before the engine said."""
     detail = variant["emulation"] if variant["storage"] == "emulated" else variant["effective_cache_dtype"]
-    said = " (declared)" if is_declared(variant, "effective_cache_dtype") else ""
+    said = " (declared)" if _is_declared(variant, "effective_cache_dtype") else ""
     return f"{variant['storage'] or ''} {detail or ''}{said}".strip()
 
 
-def is_declared(variant: Mapping[str, Any], fact: str) -> bool:
-    """Whether the configuration says it and the server does not: of facts, or of what `describe_variant` returns."""
-    return fact.replace("_ratio", "_tokens") in (variant.get("declared") or ())
+def _is_declared(variant: Mapping[str, Any], fact: str) -> bool:
+    """Whether a fact in `describe_variant`'s answer comes from the configuration and not from the server."""
+    return fact.replace("_ratio", "_tokens") in variant["declared"]
 
 
 def capacity_label(variant: dict[str, Any]) -> str:
@@ -131,7 +131,7 @@ def capacity_label(variant: dict[str, Any]) -> str:
     if variant["storage"] == "emulated":
         return "no memory saved"
     ratio = variant["kv_capacity_ratio"]
-    said = " (declared)" if is_declared(variant, "kv_capacity_ratio") else ""
+    said = " (declared)" if _is_declared(variant, "kv_capacity_ratio") else ""
     return f"KV capacity x{ratio:.2f}{said}" if ratio is not None else ""
 
 
@@ -194,7 +194,7 @@ def _cells(row: dict[str, Any], variant: dict[str, Any]) -> list[Text]:
 
 def _verdict_cell(row: dict[str, Any], variant: dict[str, Any]) -> Text:
     if row["role"] != "candidate":
-        return Text({"baseline": "baseline", "twin": "(twin)", "aa": "(A/A)"}[row["role"]], style="dim")
+        return Text({"baseline": "baseline", "control": "(control)", "aa": "(A/A)"}[row["role"]], style="dim")
     if row["n"] == 0 and variant["status"] != "complete":
         return Text(variant["status"], style=_STYLES[row["verdict"]])
     return Text(row["verdict"], style=_STYLES[row["verdict"]])

@@ -11,7 +11,7 @@ from kveval.config.sweep import VariantConfig
 from kveval.engines.openai.dialect import Dialect
 from kveval.engines.openai.facts import attached_facts, judge_attached
 from kveval.engines.variants import ResolvedVariant
-from kveval.engines.vllm.facts import Facts
+from kveval.run.facts import Facts
 from kveval.run.records import Role
 
 VLLM = (

@@ -193,7 +193,7 @@ def test_what_cannot_be_emulated_stops_the_engine(
 
 @pytest.mark.parametrize("cache_format", FP8_DTYPES)
 def test_the_cpu_builds_own_fp8_truncates_where_the_emulation_rounds(module: Any, cache_format: str) -> None:
-    """Documents vLLM, not kveval: why native FP8 on CPU scores below its emulated twin."""
+    """Documents vLLM, not kveval: why native FP8 on CPU scores below its emulated control."""
     from vllm import _custom_ops as ops
 
     value = random_kv(1, num_tokens=64)

@@ -124,7 +124,7 @@ class TestPlanning:
         check_speculation(resolved(wanted, device=GPU)[1], GPU)
         check_speculation(resolved(speculating())[1], CPU)
 
-    def test_a_twin_would_compare_two_things(self) -> None:
+    def test_a_control_would_compare_two_things(self) -> None:
         with pytest.raises(PlanError, match=r"variants.ngram.control: .* this variant speculates as well"):
             check_speculation(resolved(speculating(kv_cache_dtype="fp8", control="emulated"))[1], CPU)
 

@@ -183,7 +183,7 @@ def test_emulated_is_never_recommended_and_names_the_native(tmp_path: Path) -> N
     assert found["rollback"]["flags"][:2] == ["--kv-cache-dtype", "bfloat16"]
 
 
-def test_emulated_int4_has_no_native_twin(tmp_path: Path) -> None:
+def test_emulated_int4_has_no_native_counterpart(tmp_path: Path) -> None:
     path = run(
         tmp_path / "run", {"bf16": scored(0.9), "int4": scored(0.9)},
         {"fp8": variant("fp8", 2.0, status="refused", reason="no"), "int4": variant("bfloat16", 1.0, emulate="int4")},

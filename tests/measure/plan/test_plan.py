@@ -54,7 +54,7 @@ def test_variants_in_launch_order(plan_of: Planner) -> None:
         ("bf16-aa", "aa", "bfloat16", "native", "bf16"),
         ("int8", "candidate", "bfloat16", "emulated", None),
         ("fp8", "candidate", "fp8", "native", None),
-        ("fp8-twin", "twin", "bfloat16", "emulated", "fp8"),
+        ("fp8-control", "control", "bfloat16", "emulated", "fp8"),
     ]
 
 

@@ -76,7 +76,8 @@ def test_a_whole_report(tmp_path: Path, samples: list[SampleRow]) -> None:
         tmp_path / "night",
         samples=samples,
         answers={
-            "bf16": scored(0.9), "fp8": scored(0.4), "int8": scored(0.88), "again": scored(0.9), "twin": scored(0.89),
+            "bf16": scored(0.9), "fp8": scored(0.4), "int8": scored(0.88), "again": scored(0.9),
+            "control": scored(0.89),
         },
         variants={
             "fp8": {
@@ -88,7 +89,7 @@ def test_a_whole_report(tmp_path: Path, samples: list[SampleRow]) -> None:
                 "facts": {"storage": "emulated", "emulation": "int8 per_token_head", "kv_capacity_tokens": 100_000}
             },
             "again": {"role": "aa", "of": "bf16"},
-            "twin": {"role": "twin", "of": "fp8"},
+            "control": {"role": "control", "of": "fp8"},
         },
     )  # fmt: skip
     _, page = page_of(path)

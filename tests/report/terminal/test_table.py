@@ -25,14 +25,14 @@ def printed(path: Path, width: int = 80) -> str:
 def run(tmp_path: Path) -> Path:
     return make_run(
         tmp_path / "night",
-        answers={"bf16": scored(0.9), "fp8": scored(0.8), "int8": scored(0.9), "fp8-twin": scored(0.9)},
+        answers={"bf16": scored(0.9), "fp8": scored(0.8), "int8": scored(0.9), "fp8-control": scored(0.9)},
         variants={
             "fp8": {
                 "facts": {"storage": "native", "effective_cache_dtype": "fp8_e4m3", "kv_capacity_ratio": 2.0},
                 "findings": [{"level": "warning", "code": "scales_1", "message": "scales are all 1.0"}],
             },
             "int8": EMULATED,
-            "fp8-twin": {"role": "twin", "of": "fp8"},
+            "fp8-control": {"role": "control", "of": "fp8"},
             "nvfp4": {"status": "refused", "reason": "this device cannot", "facts": None},
         },
     )
@@ -51,7 +51,7 @@ def test_summary_is_strict_json(run: Path) -> None:
     assert rows["fp8", None]["attribution"]["kernel"]["delta"] < -0.05
     assert rows["nvfp4", None]["verdict"] == "inconclusive"
     assert rows["bf16", 2048]["role"] == "baseline"
-    assert rows["fp8-twin", None]["verdict"] is None
+    assert rows["fp8-control", None]["verdict"] is None
 
 
 def test_table_says_what_decides(run: Path) -> None:

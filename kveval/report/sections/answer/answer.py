@@ -13,7 +13,6 @@ from kveval.judge.run_data import Run
 from kveval.judge.verdicts import Policy
 from kveval.report.html.charts import length_label
 from kveval.report.rows import comparison_row
-from kveval.report.terminal.table import is_declared
 from kveval.run.records import VariantRun
 
 _BLAME = {
@@ -32,7 +31,7 @@ class Answer:
         memory: what the cache holds, against the baseline's.
         settle: what would settle what is open, one entry per row.
         labels: what the numbers must not be read without, in a few words each; `caveats` in a sentence each.
-        blame: whose loss it is, where a twin was measured and something was lost.
+        blame: whose loss it is, where a control was measured and something was lost.
         rows, cells, families: as `comparison_row` makes them.
     """
 
@@ -122,32 +121,32 @@ def held(lengths: Sequence[Comparison]) -> str:
 
 
 def memory(variant: VariantRun, baseline: VariantRun) -> str:
-    facts, reference = variant.facts or {}, baseline.facts or {}
-    if not facts:
+    facts, reference = variant.facts, baseline.facts
+    if not facts.is_established:
         return "not known: the engine was not started"
-    if facts.get("storage") == "emulated":
-        return f"none gained here: emulated, stored as {facts.get('effective_cache_dtype') or 'before'}"
+    if facts.is_emulated:
+        return f"none gained here: emulated, stored as {facts.effective_cache_dtype or 'before'}"
     ratio, fits, before = (
-        facts.get("kv_capacity_ratio"), facts.get("kv_capacity_tokens"), reference.get("kv_capacity_tokens"),
+        facts.kv_capacity_ratio, facts.kv_capacity_tokens, reference.kv_capacity_tokens,
     )  # fmt: skip
     if ratio is None or fits is None:
         return "not known: the engine does not say what its cache holds"
     beside = f" against {before:,}" if before else ""
-    said = any(is_declared(one, "kv_capacity_tokens") for one in (facts, reference))
+    said = any(one.is_declared("kv_capacity_tokens") for one in (facts, reference))
     beside += "; declared, not established from the server" if said else ""
     return f"{ratio:.2f} times the baseline's tokens in the same memory: {fits:,}{beside}"
 
 
 def labels(variant: VariantRun, baseline: VariantRun, overall: Sequence[Comparison], cells: int) -> list[str]:
-    facts, reference = variant.facts or {}, baseline.facts or {}
+    facts, reference = variant.facts, baseline.facts
     found = []
     if variant.status != "complete":
         found.append(f"{variant.status}, not complete")
-    if facts.get("declared"):
-        found.append(f"declared, not established: {', '.join(name.replace('_', ' ') for name in facts['declared'])}")
-    if facts.get("scales") == "1.0":
+    if facts.declared:
+        found.append(f"declared, not established: {', '.join(name.replace('_', ' ') for name in facts.declared)}")
+    if facts.scales == "1.0":
         found.append("scales not calibrated")
-    backend, other = facts.get("attention_backend"), reference.get("attention_backend")
+    backend, other = facts.attention_backend, reference.attention_backend
     if backend is not None and other is not None and backend != other:
         found.append(f"other attention backend: {backend}, the baseline's {other}")
     blind = max((len(row.insensitive_cells) for row in overall), default=0)
@@ -161,7 +160,7 @@ def caveats(variant: VariantRun) -> list[str]:
     found = []
     if variant.status != "complete":
         found.append(f"This variant is {variant.status}, not complete: what it lacks counts against it.")
-    if (variant.facts or {}).get("storage") == "emulated":
+    if variant.facts.is_emulated:
         found.append(
             "Emulated: the values are rounded as the format rounds them, and stored as before. No memory is saved, and "
             "the kernel of a native cache is not tested."

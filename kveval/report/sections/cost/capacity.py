@@ -19,9 +19,9 @@ def capacity_table(run: Run) -> list[dict[str, Any]]:
 
 
 def _beside(run: Run, variant: VariantRun) -> dict[str, Any]:
-    facts = variant.facts or {}
+    facts = variant.facts
     path = Path(str(variant.spec.get("model"))) / "config.json"
-    gib = facts.get("kv_cache_gib") or cpu_cache_gib(run.manifest, variant)
+    gib = facts.kv_cache_gib or cpu_cache_gib(run.manifest, variant)
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(config, dict):
@@ -29,7 +29,7 @@ def _beside(run: Run, variant: VariantRun) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         return {
             "theory_tokens": None,
-            "measured_tokens": facts.get("kv_capacity_tokens"),
+            "measured_tokens": facts.kv_capacity_tokens,
             "difference_percent": None,
             "reason": f"{path.name} of the model is not at hand ({type(error).__name__})",
         }

@@ -35,7 +35,7 @@ def times_table(run: Run) -> list[dict[str, Any]]:
 
 
 def _cost(run: Run, variant: VariantRun) -> dict[str, Any]:
-    records, counters, facts = run.records[variant.name], variant.counters, variant.facts or {}
+    records, counters, facts = run.records[variant.name], variant.counters, variant.facts
     prompt, cached = counters.get("prompt_tokens"), counters.get("prompt_tokens_cached")
     queries, hits = counters.get("prefix_cache_queries"), counters.get("prefix_cache_hits")
     return {
@@ -49,9 +49,9 @@ def _cost(run: Run, variant: VariantRun) -> dict[str, Any]:
         "hit_share": hits / queries if queries and hits is not None else None,
         "generation_tokens": counters.get("generation_tokens"),
         "preemptions": counters.get("preemptions"),
-        "capacity_tokens": facts.get("kv_capacity_tokens"),
-        "capacity_ratio": facts.get("kv_capacity_ratio"),
-        "emulated": facts.get("storage") == "emulated",
+        "capacity_tokens": facts.kv_capacity_tokens,
+        "capacity_ratio": facts.kv_capacity_ratio,
+        "emulated": facts.is_emulated,
         "retried": int((records["attempts"] > 1).sum()) if len(records) else 0,
     }
 

@@ -19,7 +19,7 @@ from kveval.run.records import VariantRun
 MOST_SHOWN = 800
 _CHARACTERS_OF_ALL = 2_400_000
 _LEAST_CHARACTERS, _MOST_CHARACTERS = 400, 4_000
-_ROLES = ("candidate", "twin", "aa")
+_ROLES = ("candidate", "control", "aa")
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,15 +70,15 @@ def _baseline_first(document: LoadDocument) -> list[LoadVariant]:
 
 
 def _describe(variant: LoadVariant) -> dict[str, Any]:
-    facts = variant.facts or {}
+    facts = variant.facts
     resident = [r.engine_rss_bytes.peak for r in variant.levels if r.engine_rss_bytes and r.engine_rss_bytes.peak]
     return {
         "role": variant.role,
         "status": variant.status,
         "reason": variant.reason,
-        "storage": facts.get("storage"),
-        "kv_capacity_tokens": facts.get("kv_capacity_tokens"),
-        "kv_capacity_ratio": facts.get("kv_capacity_ratio"),
+        "storage": facts.storage,
+        "kv_capacity_tokens": facts.kv_capacity_tokens,
+        "kv_capacity_ratio": facts.kv_capacity_ratio,
         "startup_s": variant.startup_s,
         "cold_start_s": variant.cold_start_s,
         "rss_peak_bytes": max(resident, default=None),
@@ -95,7 +95,7 @@ def _row(variant: LoadVariant, result: LevelResult, reference: LevelResult | Non
     return {
         "variant": variant.name,
         "role": variant.role,
-        "emulated": (variant.facts or {}).get("storage") == "emulated",
+        "emulated": variant.facts.is_emulated,
         "level": level.name,
         "load": level.load,
         "prompt": level.prompt,

@@ -1,0 +1,87 @@
+"""What a running engine was found to be doing: one typed model for measuring, judging and reporting."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+PromptForm = Literal["token_ids", "text", "text_without_bos"]
+Scales = Literal["calibrated", "1.0", "dynamic", "none", "unknown"]
+
+
+class Facts(BaseModel):
+    """What one variant's engine was established to be doing. A fact is None while nobody has said it.
+
+    Attributes:
+        requested_cache_dtype: what kveval asked for; `effective_cache_dtype`: what the server's metrics report.
+        storage: native, or emulated: rounded by kveval's plugin and stored as BF16, which saves no memory.
+        emulation: format and granularity; `emulation_live`: the engine log shows values being rounded.
+        kv_capacity_tokens: what the cache holds; `kv_capacity_ratio`: to the baseline's.
+        kv_cache_gib: memory of the cache on one device, as the engine logs it; the CPU engine does not.
+        speculative_tokens: of each draft at most; None where the server does not speculate.
+        scales: of K and V: calibrated (from the checkpoint), 1.0, dynamic (computed per token), none (not quantized).
+        declared: names of facts that the configuration says and the server does not; of an endpoint only, as all below.
+        endpoint: address; `served_model`: what /v1/models says of the model; `answers_as`: what its answers call it.
+        prompt_form: how prompts are sent; `added_prompt_tokens`: the server counts so many more in each than we do.
+        lacks: what kveval would use and the server does not have.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    engine_version: str | None = None
+    device: str | None = None
+    attention_backend: str | None = None
+    requested_cache_dtype: str | None = None
+    effective_cache_dtype: str | None = None
+    storage: Literal["native", "emulated"] | None = None
+    emulation: str | None = None
+    emulation_live: bool | None = None
+    kv_capacity_tokens: int | None = None
+    kv_capacity_ratio: float | None = None
+    block_size: int | None = None
+    scales: Scales = "unknown"
+    prefix_caching: bool | None = None
+    execution: Literal["eager", "graphs"] | None = None
+    max_model_len: int | None = None
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    kv_cache_gib: float | None = None
+    skip_layers: str | None = None
+    speculative_method: str | None = None
+    speculative_tokens: int | None = None
+    model_dtype: str | None = None
+    startup_seconds: float | None = None
+    declared: list[str] = []
+    endpoint: str | None = None
+    served_model: str | None = None
+    answers_as: str | None = None
+    prompt_form: PromptForm | None = None
+    added_prompt_tokens: int | None = None
+    lacks: list[str] = []
+
+    @property
+    def is_established(self) -> bool:
+        """Whether the engine has answered at all."""
+        return self.storage is not None
+
+    @property
+    def is_emulated(self) -> bool:
+        return self.storage == "emulated"
+
+    def is_declared(self, name: str) -> bool:
+        """Whether a fact comes from the configuration and not from the server."""
+        return name.replace("_ratio", "_tokens") in self.declared
+
+    def identity(self) -> dict[str, Any]:
+        """The facts that decide answers: a resumed run must have the same."""
+        volatile = {"startup_seconds", "kv_capacity_tokens", "kv_capacity_ratio", "kv_cache_gib", "emulation_live"}
+        return self.model_dump(exclude=volatile)
+
+
+def _unestablished(value: Any) -> Any:
+    """A run holds null where an engine never started."""
+    return {} if value is None else value
+
+
+StoredFacts = Annotated[Facts, BeforeValidator(_unestablished)]
