@@ -68,7 +68,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "int8": scored(0.8),
             "again": scored(0.88),
             "control": scored(0.9),
-        },  # fmt: skip
+        },
         variants={
             "fp8": {"findings": [{"level": "warning", "code": "scales_1", "message": "K and V scales are all 1.0"}]},
             "int8": {"facts": {"storage": "emulated", "emulation": "int8 per_token_head"}},
