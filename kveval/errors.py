@@ -1,4 +1,4 @@
-"""Every error kveval raises on purpose; each class carries the exit code of the command.
+"""Every error that kveval raises on purpose, and every exit code of its commands.
 
 ::
 
@@ -7,31 +7,53 @@
     │   ├── ConfigError               a key or value of the sweep configuration
     │   ├── PlanError                 a sample or variant that cannot be run as asked
     │   ├── RunDirectoryError         a run directory that cannot be used as asked
-    │   │   └── ResumeError           it was made with other inputs than now given
-    │   ├── BlessedFileError          a blessed file that is broken, edited by hand or of a newer kveval
-    │   ├── EngineNotInstalledError   no engine at the configured command
+    │   │   └── ResumeError           the run was started with different inputs
+    │   ├── BlessedFileError          a blessed file that is broken, edited by hand, or from a newer kveval
+    │   ├── EngineNotInstalledError   the configured command starts no engine
     │   └── StorageError              the disk is full or not writable
-    ├── IncomparableError          4  two runs that did not ask the same
-    └── InfrastructureError        3  the input may be right, the world is not
-        ├── EngineError               an engine did not start, died or hung
-        ├── FactsError                an engine does something other than it was asked to
-        └── DataError                 text or models could not be fetched or do not match their hash
+    ├── InfrastructureError        3  the input may be right; the engine, the machine or the network failed
+    │   ├── EngineError               an engine did not start, died or hung
+    │   ├── FactsError                an engine does something other than it was asked to
+    │   └── DataError                 texts or models could not be fetched, or do not match their hash
+    ├── IncomparableError          4  two runs did not ask the same questions
+    └── InterruptedRunError  130, 143  Ctrl-C or SIGTERM stopped the run
+
+A command that ends without an error returns 0. `kveval gate` and `kveval recommend` also return 1 for a loss and 5 for
+"undecided"; see `ExitCode`.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What a command tells the shell; README.md has the same table.
+
+    130 (Ctrl-C) and 143 (SIGTERM) are 128 + the signal's number, as shells count.
+    """
+
+    OK = 0
+    LOSS = 1
+    USAGE = 2
+    INFRASTRUCTURE = 3
+    INCOMPARABLE = 4
+    UNDECIDED = 5
 
 
 class KvevalError(Exception):
-    """Base of all deliberate errors. ``str(error)`` is one readable sentence for the terminal."""
+    """Base class of all errors that kveval raises on purpose.
 
-    exit_code = 1
+    ``str(error)`` is one readable sentence for the terminal.
+    """
+
+    exit_code: int = ExitCode.INFRASTRUCTURE
 
 
 class UsageError(KvevalError):
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class ConfigError(UsageError):
@@ -63,18 +85,18 @@ class StorageError(UsageError):
 
 
 class IncomparableError(KvevalError):
-    exit_code = 4
+    exit_code = ExitCode.INCOMPARABLE
 
 
 class InfrastructureError(KvevalError):
-    exit_code = 3
+    exit_code = ExitCode.INFRASTRUCTURE
 
 
 class EngineError(InfrastructureError):
     """An engine did not start, died or hung.
 
     Attributes:
-        log_tail: the engine's last log lines, empty when it wrote none.
+        log_tail: the last lines of the engine's log. Empty if it wrote none.
     """
 
     def __init__(self, message: str, log_tail: str = "") -> None:
@@ -90,9 +112,17 @@ class DataError(InfrastructureError):
     pass
 
 
-def nearest(name: str, allowed: Iterable[str]) -> str:
-    """``'did you mean X? '`` when a name close to `name` is allowed, then the allowed names."""
-    names = sorted(allowed)
+class InterruptedRunError(KvevalError):
+    """Ctrl-C or SIGTERM stopped the run. Everything answered so far is kept."""
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + signal_number
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Returns ``'did you mean X? '`` if a known name is close to `name`, and then every name one can use."""
+    names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     suggestion = f"did you mean {close[0]!r}? " if close else ""
-    return f"{suggestion}allowed: {', '.join(names)}"
+    return f"{suggestion}use: {', '.join(names)}"

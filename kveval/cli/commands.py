@@ -20,6 +20,7 @@ from kveval.engines.vllm.installation import NOTHING_TO_LAUNCH, Installation, fi
 from kveval.errors import (
     ConfigError,
     InfrastructureError,
+    InterruptedRunError,
     KvevalError,
     RunDirectoryError,
     UsageError,
@@ -38,14 +39,6 @@ if TYPE_CHECKING:
     from kveval.memory.estimate import Serving
 
 T = TypeVar("T")
-
-
-class InterruptedRunError(KvevalError):
-    """Stopped by Ctrl-C (exit code 130) or SIGTERM (143); everything answered so far is kept."""
-
-    def __init__(self, message: str, signal_number: int) -> None:
-        super().__init__(message)
-        self.exit_code = 128 + signal_number
 
 
 @dataclass(frozen=True, slots=True)

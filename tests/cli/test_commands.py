@@ -14,9 +14,9 @@ import yaml
 from rich.console import Console
 
 from kveval.cli import commands
-from kveval.cli.commands import InterruptedRunError, plan_sweep, plan_table, show_task
+from kveval.cli.commands import plan_sweep, plan_table, show_task
 from kveval.engines.vllm.installation import Installation
-from kveval.errors import UsageError
+from kveval.errors import InterruptedRunError, UsageError
 
 
 @pytest.fixture

@@ -126,7 +126,7 @@ def test_variants_as_mappings(given_: dict[str, Any], expected: dict[str, Any]) 
         ({"context_lengths": [512, "512"]}, "context_lengths: 512 is listed twice"),
         ({"context_lengths": ["4kk"]}, r"context_lengths\.0: '4kk' is not a context length; allowed"),
         ({"context_lengths": 512}, "context_lengths: 512 is not allowed"),
-        ({"baseline": "fp8"}, "baseline: 'fp8' is not among the variants; .*allowed: bf16"),
+        ({"baseline": "fp8"}, "baseline: 'fp8' is not among the variants; .*use: bf16"),
         ({"variants": ["fp8"], "baseline": "fp8"}, "baseline: 'fp8' is itself quantized; allowed"),
         ({"aa_share": float("nan")}, "aa_share: nan is not allowed"),
         ({"aa_share": 1.5}, "aa_share: 1.5 is not allowed; allowed: up to 1"),

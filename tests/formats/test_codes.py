@@ -91,7 +91,5 @@ def test_integers_round_half_away_from_zero_and_saturate(name: str, numbers: lis
 
 
 def test_an_unknown_format_is_named_with_what_is_allowed() -> None:
-    with pytest.raises(
-        ValueError, match=r"'int9', did you mean 'int8'\? allowed: fp8_e4m3, fp8_e5m2, int2, int4, int8"
-    ):
+    with pytest.raises(ValueError, match=r"'int9', did you mean 'int8'\? use: fp8_e4m3, fp8_e5m2, int2, int4, int8"):
         parse_format("int9")
