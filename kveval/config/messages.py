@@ -1,4 +1,4 @@
-"""What pydantic found wrong, in kveval's words: which key, and what is allowed."""
+"""Rewrites what pydantic found wrong in kveval's words: which key, and what to use instead."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _UNION_MEMBER = re.compile(
     r"constrained-\w+|function-\w+\[.*|(?:list|dict|tuple)\[.*|int|float|str|bool|none", re.DOTALL
 )
 
-_ALLOWED = {
-    "greater_than": "above {gt}",
-    "greater_than_equal": "from {ge}",
-    "less_than": "below {lt}",
-    "less_than_equal": "up to {le}",
-    "finite_number": "finite numbers",
-    "int_type": "whole numbers",
-    "int_parsing": "whole numbers",
-    "int_from_float": "whole numbers",
-    "float_type": "numbers",
-    "float_parsing": "numbers",
+_USE = {
+    "greater_than": "a number above {gt}",
+    "greater_than_equal": "{ge} or more",
+    "less_than": "a number below {lt}",
+    "less_than_equal": "{le} or less",
+    "finite_number": "a finite number",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
     "bool_type": "true or false",
     "bool_parsing": "true or false",
     "string_type": "text",
@@ -33,19 +33,19 @@ _ALLOWED = {
     "dict_type": "keys with values",
     "model_type": "keys with values",
     "literal_error": "{expected}",
-    "too_short": "a list that is not empty",
+    "too_short": "a list with at least one entry",
 }
 
 
 def key_of(problem: ErrorDetails) -> str:
-    """Dotted, such as ``variants.0.name``; empty for the whole."""
+    """Returns the dotted key, such as ``variants.0.name``; empty if the problem is the whole configuration."""
     return ".".join(part for part in map(str, problem["loc"]) if not _UNION_MEMBER.fullmatch(part))
 
 
 def reason_of(problem: ErrorDetails) -> str:
-    """``allowed: ...``, or what a validator of ours says."""
-    allowed = _ALLOWED.get(problem["type"])
-    if allowed is None:
+    """Returns ``use: ...``, or the message of one of kveval's own validators."""
+    use = _USE.get(problem["type"])
+    if use is None:
         message = problem["msg"].removeprefix("Value error, ")
         return message if problem["type"] == "value_error" else f"{message[0].lower()}{message[1:]}"
-    return "allowed: " + allowed.format(**problem.get("ctx", {}))
+    return "use: " + use.format(**problem.get("ctx", {}))

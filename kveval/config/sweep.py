@@ -281,7 +281,9 @@ class SweepConfig(_Model):
             twice = [value for value, times in Counter(values).items() if times > 1]
             if twice:
                 raise ValueError(f"{kind}: {twice[0]} is listed twice; allowed: every one once")
-        if not self.context_lengths and any(not (task.is_given or task.context_lengths) for task in self.tasks):
+        if not self.context_lengths and any(
+            not (task.has_fixed_prompts or task.context_lengths) for task in self.tasks
+        ):
             raise ValueError("context_lengths: required, not given; allowed: tokens such as 4096, 4k (= 4096) or 1m")
         if self.baseline not in names:
             raise ValueError(f"baseline: {self.baseline!r} is not among the variants; {nearest(self.baseline, names)}")

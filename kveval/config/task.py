@@ -70,7 +70,7 @@ class TaskConfig(BaseModel):
     context_lengths: list[Annotated[int, BeforeValidator(parse_length)]] | None = None
 
     @property
-    def is_given(self) -> bool:
+    def has_fixed_prompts(self) -> bool:
         """Its prompts are what they are: no haystacks, no context lengths to choose."""
         return self.file is not None or self.name.startswith(LM_EVAL)
 
@@ -81,7 +81,9 @@ class TaskConfig(BaseModel):
                 f"name {self.name!r} of the prompts in {self.file}; "
                 "allowed: a name of letters, digits, '.', '_' and '-'"
             )
-        extra = next((key for key in _GENERATED_ONLY if self.is_given and getattr(self, key) is not None), None)
+        extra = next(
+            (key for key in _GENERATED_ONLY if self.has_fixed_prompts and getattr(self, key) is not None), None
+        )
         if extra:
             raise ValueError(f"{extra}: {self.name} has prompts of its own; allowed beside them: name, samples")
         return self

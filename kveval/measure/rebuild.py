@@ -11,14 +11,14 @@ from pathlib import Path
 
 from kveval.config.sweep import SweepConfig, validate_config
 from kveval.errors import KvevalError, RunDirectoryError
-from kveval.measure.plan.fixed_prompts import load_given
+from kveval.measure.plan.fixed_prompts import load_fixed_prompt_tasks
 from kveval.measure.plan.plan import cells_of, samples_of_cell
 from kveval.measure.plan.route import choose_route, server_template
 from kveval.models.checkpoint import read_model
 from kveval.run.records import Manifest, SampleRow
 from kveval.tasks.assembly.chat import ChatTemplate
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.external.fixed_prompts import given_samples
+from kveval.tasks.external.fixed_prompts import fixed_prompt_samples
 from kveval.tasks.loader import load_tasks
 from kveval.tasks.task import Sample
 
@@ -74,7 +74,7 @@ def _candidates(config: SweepConfig, row: SampleRow, prompt_format: PromptFormat
     """Samples of the row's cell, or of its task where prompts are given."""
     chat = ChatTemplate(config.model, config.chat_template_kwargs, server_template(config))
     for wanted in config.tasks:
-        if wanted.is_given or wanted.name != row.task:
+        if wanted.has_fixed_prompts or wanted.name != row.task:
             continue
         task = load_tasks([wanted.name], config.include_path)[wanted.name]
         route = choose_route(task, config, chat)
@@ -83,7 +83,7 @@ def _candidates(config: SweepConfig, row: SampleRow, prompt_format: PromptFormat
             if cell.context_length == row.context_length:
                 yield from samples_of_cell(task, cell, prompt_format, chat, routes)
         return
-    given = config.model_copy(update={"tasks": [wanted for wanted in config.tasks if wanted.is_given]})
-    for one in load_given(given):
+    given = config.model_copy(update={"tasks": [wanted for wanted in config.tasks if wanted.has_fixed_prompts]})
+    for one in load_fixed_prompt_tasks(given):
         if one.task.name == row.task:
-            yield from given_samples(one, prompt_format, chat)
+            yield from fixed_prompt_samples(one, prompt_format, chat)

@@ -201,7 +201,7 @@ def test_a_failed_baseline_shows_the_end_of_its_log(run: Kveval, config: Callabl
         ("tasks: [niah_singel]", ["unknown task 'niah_singel'", "did you mean 'niah_single'"]),
         ("context_lengths: [4kk]", ["context_lengths.0", "'4kk' is not a context length", "allowed"]),
         ("context_lengths: [64k]", ["context_lengths: 65536", "window of 8192", "allowed: up to"]),
-        ("samples: 0", ["samples: 0 is not allowed", "allowed: above 0"]),
+        ("samples: 0", ["samples: 0 is not allowed", "use: a number above 0"]),
         ("samples: many", ["samples: 'many' is not allowed"]),
         ("aa_share: .nan", ["aa_share: nan is not allowed"]),
         ("haystack: novels", ["haystack: 'novels' is not allowed", "'essays', 'wikipedia' or 'generated'"]),
@@ -260,7 +260,7 @@ def test_no_such_file_or_preset(run: Kveval, config: Callable[..., str]) -> None
 def test_a_flag_of_another_kind_is_refused(run: Kveval, config: Callable[..., str]) -> None:
     code, out, err = run("sweep", config(), "--samples", "many")
     assert (code, out) == (2, "")
-    assert "samples: 'many' is not allowed; allowed: whole numbers" in err
+    assert "samples: 'many' is not allowed; use: a whole number" in err
 
 
 def test_no_engine(run: Kveval, config: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:

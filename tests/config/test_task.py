@@ -18,7 +18,7 @@ def test_a_file_is_a_task_named_by_its_stem() -> None:
     first, second, third = config(
         {"file": "a/prompts.jsonl"}, "b/others.jsonl", {"file": "c.jsonl", "name": "mine", "samples": 3}
     ).tasks
-    assert (first.name, first.file, first.is_given) == ("prompts", Path("a/prompts.jsonl").absolute(), True)
+    assert (first.name, first.file, first.has_fixed_prompts) == ("prompts", Path("a/prompts.jsonl").absolute(), True)
     assert (second.name, second.file) == ("others", Path("b/others.jsonl").absolute())
     assert (third.name, third.samples) == ("mine", 3)
 

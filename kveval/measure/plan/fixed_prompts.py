@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from kveval.config.sweep import SweepConfig
 from kveval.errors import ConfigError, PlanError
 from kveval.measure.plan.route import Route
-from kveval.tasks.external.fixed_prompts import GivenTask
+from kveval.tasks.external.fixed_prompts import FixedPromptTask
 
 
-def load_given(config: SweepConfig) -> list[GivenTask]:
+def load_fixed_prompt_tasks(config: SweepConfig) -> list[FixedPromptTask]:
     """Reads every row and document; needs no model.
 
     Raises:
@@ -20,9 +20,9 @@ def load_given(config: SweepConfig) -> list[GivenTask]:
     from kveval.tasks.external.lm_eval import load_guard
     from kveval.tasks.external.prompt_rows import read_prompts
 
-    given: dict[str, GivenTask] = {}
+    given: dict[str, FixedPromptTask] = {}
     for wanted in config.tasks:
-        if not wanted.is_given:
+        if not wanted.has_fixed_prompts:
             continue
         one = (
             read_prompts(wanted.file, wanted.name, wanted.samples)
@@ -35,7 +35,7 @@ def load_given(config: SweepConfig) -> list[GivenTask]:
     return list(given.values())
 
 
-def check_routes(given: Sequence[GivenTask], routes: Mapping[str, Route]) -> None:
+def check_routes(given: Sequence[FixedPromptTask], routes: Mapping[str, Route]) -> None:
     """Raises PlanError: rows with tools, and the chat endpoint cannot be asked with them."""
     for one in given:
         route = routes.get(one.task.name)

@@ -16,7 +16,7 @@ from kveval.engines.vllm.facts import checkpoint_scales
 from kveval.engines.vllm.installation import Installation
 from kveval.engines.vllm.speculation import check_speculation
 from kveval.errors import ConfigError, PlanError, nearest
-from kveval.measure.plan.fixed_prompts import check_routes, load_given
+from kveval.measure.plan.fixed_prompts import check_routes, load_fixed_prompt_tasks
 from kveval.measure.plan.route import Route, choose_route, server_template
 from kveval.measure.schedule import cold_samples, group_by_haystack
 from kveval.models.checkpoint import Model, hash_model, read_model
@@ -24,7 +24,7 @@ from kveval.tasks.assembly.chat import ChatTemplate
 from kveval.tasks.assembly.chat_haystack import chat_samples
 from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.external.fixed_prompts import check_fits, given_samples
+from kveval.tasks.external.fixed_prompts import check_fits, fixed_prompt_samples
 from kveval.tasks.loader import check_scorer, hash_task_files, list_tasks, load_tasks, own_tasks
 from kveval.tasks.task import Cell, Sample, Task
 from kveval.tasks.user_code import own_code
@@ -100,8 +100,8 @@ def make_plan(config: SweepConfig, installation: Installation) -> Plan:
     }
     _check_controls(variants, model)
     # First: a wrong row should not wait for what takes longer to read.
-    given = load_given(config)
-    generated = [wanted for wanted in config.tasks if not wanted.is_given]
+    given = load_fixed_prompt_tasks(config)
+    generated = [wanted for wanted in config.tasks if not wanted.has_fixed_prompts]
     asked = load_tasks([task.name for task in generated], config.include_path)
     tasks = {task.name: task for task in (*asked.values(), *(one.task for one in given))}
     cells = [cell for wanted in generated for cell in cells_of(config, wanted, asked[wanted.name])]
@@ -121,7 +121,7 @@ def make_plan(config: SweepConfig, installation: Installation) -> Plan:
         own = [sample for sample in samples if sample.task == task.name]
         check_scorer(task, own[0], own[-1])
     check_routes(given, routes)
-    asked_as_given = [sample for one in given for sample in given_samples(one, prompt_format, chat)]
+    asked_as_given = [sample for one in given for sample in fixed_prompt_samples(one, prompt_format, chat)]
     limits = list(windows(config, variants, models))
     for whose, window in limits:
         check_fits(asked_as_given, window - _SLACK_TOKENS, whose, least_output_tokens=OUTPUT_TOKENS)

@@ -20,7 +20,7 @@ _SHOWN_CHARACTERS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class GivenPrompt:
+class FixedPrompt:
     """One prompt as its owner wrote it.
 
     Attributes:
@@ -51,7 +51,7 @@ class WithTools:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenTask:
+class FixedPromptTask:
     """A task whose prompts are given.
 
     Attributes:
@@ -60,7 +60,7 @@ class GivenTask:
     """
 
     task: Task
-    prompts: Callable[[PromptStyle], Sequence[GivenPrompt]]
+    prompts: Callable[[PromptStyle], Sequence[FixedPrompt]]
 
 
 def length_bin(tokens: int) -> int:
@@ -68,7 +68,7 @@ def length_bin(tokens: int) -> int:
     return max(SHORTEST_BIN_TOKENS, 1 << (tokens - 1).bit_length())
 
 
-def given_samples(given: GivenTask, prompt_format: PromptFormat, chat: ChatTemplate) -> list[Sample]:
+def fixed_prompt_samples(given: FixedPromptTask, prompt_format: PromptFormat, chat: ChatTemplate) -> list[Sample]:
     """Every prompt as a sample, in order.
 
     The prompts of a cluster are one haystack: what all of them begin with is their shared part.
@@ -107,7 +107,7 @@ def check_fits(samples: Sequence[Sample], window: int, whose: str, *, least_outp
             )
 
 
-def _token_ids(prompt: GivenPrompt, prompt_format: PromptFormat, chat: ChatTemplate) -> np.ndarray:
+def _token_ids(prompt: FixedPrompt, prompt_format: PromptFormat, chat: ChatTemplate) -> np.ndarray:
     if isinstance(prompt.content, str):
         return np.concatenate(
             (prompt_format.prefix_ids, prompt_format.encode(prompt.content), prompt_format.suffix_ids)
@@ -123,7 +123,7 @@ def _token_ids(prompt: GivenPrompt, prompt_format: PromptFormat, chat: ChatTempl
         raise PlanError(f"{prompt.where}: {error}") from error
 
 
-def _sample(task: Task, given: GivenPrompt, prompt: Prompt, chat: ChatTemplate) -> Sample:
+def _sample(task: Task, given: FixedPrompt, prompt: Prompt, chat: ChatTemplate) -> Sample:
     identity = [task.name, task.version, given.max_output_tokens, list(given.stop), given.address]
     content = [list(given.answers), dict(given.doc), [dict(tool) for tool in given.tools], prompt.sha256()]
     sample_id = hashlib.sha256(json.dumps([*identity, *content]).encode()).hexdigest()[:16]

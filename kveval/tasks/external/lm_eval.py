@@ -12,7 +12,7 @@ from typing import Any
 
 from kveval.errors import ConfigError, DataError, KvevalError
 from kveval.tasks.assembly.prompt import PromptStyle
-from kveval.tasks.external.fixed_prompts import GivenPrompt, GivenTask
+from kveval.tasks.external.fixed_prompts import FixedPrompt, FixedPromptTask
 from kveval.tasks.external.hub import hub_bounded, needs_hub
 from kveval.tasks.loader import quiet, read_task_file
 from kveval.tasks.task import Task
@@ -35,7 +35,7 @@ class Metric:
     filter: str
 
 
-def load_guard(name: str, samples: int | None = None, at_most: int | None = None) -> GivenTask:
+def load_guard(name: str, samples: int | None = None, at_most: int | None = None) -> FixedPromptTask:
     """A task by the name lm-eval has for it, or by the path of its YAML file.
 
     Args:
@@ -71,7 +71,7 @@ def load_guard(name: str, samples: int | None = None, at_most: int | None = None
         documents = documents[: samples or at_most]
         metric = _decision(found, documents[0], name)
     guard = _Guard(found, documents, metric, PREFIX + str(found.config.task))
-    return GivenTask(guard.task(), guard.prompts)
+    return FixedPromptTask(guard.task(), guard.prompts)
 
 
 def _find(wanted: str) -> Any:
@@ -195,13 +195,13 @@ class _Guard:
             },
         )
 
-    def prompts(self, style: PromptStyle) -> list[GivenPrompt]:
+    def prompts(self, style: PromptStyle) -> list[FixedPrompt]:
         """What ``lm_eval`` would send, with ``--apply_chat_template`` where the style is chat."""
         with own_code(f"tasks: the prompt of {self._name}"), quiet():
             self._task.set_fewshot_seed(_FEWSHOT_SEED)
             return list(self._prompts(style))
 
-    def _prompts(self, style: PromptStyle) -> Iterator[GivenPrompt]:
+    def _prompts(self, style: PromptStyle) -> Iterator[FixedPrompt]:
         for number, document in enumerate(self._documents):
             content = self._task.fewshot_context(
                 document,
@@ -210,7 +210,7 @@ class _Guard:
                 chat_template=lambda messages, **_: messages,
                 gen_prefix=self._task.doc_to_prefix(document),
             )
-            yield GivenPrompt(
+            yield FixedPrompt(
                 where=f"{self._name} document {number}",
                 content=content,
                 answers=tuple(_targets(self._task, document)),

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from kveval.config.messages import key_of, reason_of
 from kveval.errors import ConfigError, nearest
-from kveval.tasks.external.fixed_prompts import GivenPrompt, GivenTask, WithTools
+from kveval.tasks.external.fixed_prompts import FixedPrompt, FixedPromptTask, WithTools
 from kveval.tasks.external.row_scorers import SCORERS, reference, score_row
 from kveval.tasks.task import Task
 
@@ -88,7 +88,7 @@ class PromptRow(_Row):
         return messages
 
 
-def read_prompts(path: Path, name: str, samples: int | None = None) -> GivenTask:
+def read_prompts(path: Path, name: str, samples: int | None = None) -> FixedPromptTask:
     """A file of prompts as a task.
 
     Args:
@@ -119,7 +119,7 @@ def read_prompts(path: Path, name: str, samples: int | None = None) -> GivenTask
         raise ConfigError(f"tasks: samples={samples} of {path}; allowed: up to {len(rows)}, its rows")
     rows = rows[:samples]
     builder = WithTools() if any(row.tools for row in rows) else None
-    return GivenTask(_task(path, name, builder, hashlib.sha256(content).hexdigest()), lambda _: rows)
+    return FixedPromptTask(_task(path, name, builder, hashlib.sha256(content).hexdigest()), lambda _: rows)
 
 
 def _task(path: Path, name: str, builder: WithTools | None, sha256: str) -> Task:
@@ -175,7 +175,7 @@ def _conflicts(row: PromptRow) -> Iterator[str]:
         yield "scorer: 'tool_call' without tools; allowed: with tools"
 
 
-def _prompt(where: str, row: PromptRow) -> GivenPrompt:
+def _prompt(where: str, row: PromptRow) -> FixedPrompt:
     key, given = ("answers", row.answers) if row.answers is not None else ("answer", [row.answer])
     answers = () if row.scorer == "none" else tuple(_references(row.scorer, key, given))
     doc: dict[str, Any] = {"scorer": row.scorer}
@@ -185,7 +185,7 @@ def _prompt(where: str, row: PromptRow) -> GivenPrompt:
         doc["id"] = row.id
     messages = row.messages or [Message(role="user", content=row.prompt)]
     conversation = [message.model_dump(exclude_none=True) for message in messages]
-    return GivenPrompt(
+    return FixedPrompt(
         where=where,
         content=conversation if row.tools or row.prompt is None else row.prompt,
         answers=answers,

@@ -11,7 +11,13 @@ import pytest
 from kveval.errors import ConfigError, PlanError
 from kveval.tasks.assembly.chat import ChatTemplate
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.external.fixed_prompts import GivenPrompt, GivenTask, check_fits, given_samples, length_bin
+from kveval.tasks.external.fixed_prompts import (
+    FixedPrompt,
+    FixedPromptTask,
+    check_fits,
+    fixed_prompt_samples,
+    length_bin,
+)
 from kveval.tasks.external.prompt_rows import read_prompts
 from kveval.tasks.external.row_scorers import score_row
 from kveval.tasks.task import Sample, Task
@@ -20,14 +26,14 @@ STAND_IN = PromptFormat.stand_in()
 NO_CHAT = ChatTemplate(Path("/nowhere"), {})
 
 
-def samples_of(prompts: Sequence[GivenPrompt], **fields: Any) -> list[Sample]:
+def samples_of(prompts: Sequence[FixedPrompt], **fields: Any) -> list[Sample]:
     task = Task("mine", "own", "1", "", str, score_row, None, 256, **fields)
-    return given_samples(GivenTask(task, lambda _: prompts), STAND_IN, NO_CHAT)
+    return fixed_prompt_samples(FixedPromptTask(task, lambda _: prompts), STAND_IN, NO_CHAT)
 
 
-def prompt(text: str, line: int = 1, **fields: Any) -> GivenPrompt:
+def prompt(text: str, line: int = 1, **fields: Any) -> FixedPrompt:
     values = {"answers": ("blue",), "max_output_tokens": 16, "doc": {"scorer": "contains"}, **fields}
-    return GivenPrompt(where=f"prompts.jsonl line {line}", content=text, **values)
+    return FixedPrompt(where=f"prompts.jsonl line {line}", content=text, **values)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +119,7 @@ def test_what_does_not_fit_is_named() -> None:
 def test_messages_need_a_chat_template() -> None:
     conversation = [{"role": "user", "content": "Hello"}]
     with pytest.raises(PlanError, match="line 1: messages need a model with a chat template"):
-        samples_of([GivenPrompt("prompts.jsonl line 1", conversation, ("x",), 16)])
+        samples_of([FixedPrompt("prompts.jsonl line 1", conversation, ("x",), 16)])
 
 
 def test_messages_are_what_the_models_template_makes_of_them(smollm2: Path, tmp_path: Path) -> None:
@@ -133,7 +139,7 @@ def test_messages_are_what_the_models_template_makes_of_them(smollm2: Path, tmp_
     file = tmp_path / "prompts.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     prompt_format = PromptFormat.load(smollm2)
-    samples = given_samples(read_prompts(file, "mine"), prompt_format, ChatTemplate(smollm2, {}))
+    samples = fixed_prompt_samples(read_prompts(file, "mine"), prompt_format, ChatTemplate(smollm2, {}))
     tokenizer = AutoTokenizer.from_pretrained(smollm2, local_files_only=True)
     for sample, row in zip(samples[:2], rows[:2], strict=True):
         text = tokenizer.apply_chat_template(row["messages"], tokenize=False, add_generation_prompt=True)
@@ -171,10 +177,10 @@ def test_rows_with_tools_go_to_the_chat_endpoint(tmp_path: Path) -> None:
     template = "{% for tool in tools %}{{ tool['function']['name'] }} {% endfor %}{{ messages[0]['content'] }}"
     tool = {"type": "function", "function": {"name": "look_up"}}
     conversation = [{"role": "user", "content": "Hello"}]
-    given = GivenPrompt("prompts.jsonl line 1", conversation, ("[]",), 16, tools=(tool,), doc={"scorer": "tool_call"})
-    task = GivenTask(Task("mine", "own", "1", "", str, score_row, None, 256), lambda _: [given])
+    given = FixedPrompt("prompts.jsonl line 1", conversation, ("[]",), 16, tools=(tool,), doc={"scorer": "tool_call"})
+    task = FixedPromptTask(Task("mine", "own", "1", "", str, score_row, None, 256), lambda _: [given])
     chat = ChatTemplate(model_dir(tmp_path, template), {"mood": "calm"})
-    (sample,) = given_samples(task, STAND_IN, chat)
+    (sample,) = fixed_prompt_samples(task, STAND_IN, chat)
     assert sample.chat is not None
     assert (list(sample.chat.messages), sample.chat.tools, sample.chat.tool_choice) == (conversation, (tool,), "auto")
     assert sample.chat.template_kwargs == {"mood": "calm"}

@@ -12,7 +12,7 @@ from kveval.errors import ConfigError, DataError
 from kveval.tasks.assembly.chat import ChatTemplate
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.external import hub
-from kveval.tasks.external.fixed_prompts import GivenTask, given_samples
+from kveval.tasks.external.fixed_prompts import FixedPromptTask, fixed_prompt_samples
 from kveval.tasks.external.lm_eval import load_guard
 
 ROWS = [
@@ -45,7 +45,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def guard(folder: Path, rows: Path, samples: int | None = None, **changes: Any) -> GivenTask:
+def guard(folder: Path, rows: Path, samples: int | None = None, **changes: Any) -> FixedPromptTask:
     declared = {**TASK, "dataset_kwargs": {"data_files": {"test": str(rows)}}, **changes}
     path = folder / "tiny_qa.yaml"
     path.write_text(yaml.safe_dump({key: value for key, value in declared.items() if value is not None}))
@@ -102,19 +102,19 @@ def test_few_shot_examples_are_the_same_every_time_and_for_every_number_of_docum
 
 def test_a_guards_samples_are_records_like_any_others(tmp_path: Path, rows: Path) -> None:
     given = guard(tmp_path, rows)
-    samples = given_samples(given, PromptFormat.stand_in(), ChatTemplate(tmp_path, {}))
+    samples = fixed_prompt_samples(given, PromptFormat.stand_in(), ChatTemplate(tmp_path, {}))
     assert len({sample.sample_id for sample in samples}) == len({sample.haystack_id for sample in samples}) == 3
     assert samples[2].doc["answers"] == ["Paris"]
     assert samples[2].stop == ("\n", "Question:")
     assert "\n" not in samples[2].doc["source"]
-    again = given_samples(guard(tmp_path, rows), PromptFormat.stand_in(), ChatTemplate(tmp_path, {}))
+    again = fixed_prompt_samples(guard(tmp_path, rows), PromptFormat.stand_in(), ChatTemplate(tmp_path, {}))
     assert [sample.sample_id for sample in again] == [sample.sample_id for sample in samples]
 
 
 def test_equal_documents_are_different_samples(tmp_path: Path) -> None:
     twice = tmp_path / "twice.json"
     twice.write_text(json.dumps([ROWS[0], ROWS[0]]))
-    samples = given_samples(guard(tmp_path, twice), PromptFormat.stand_in(), ChatTemplate(tmp_path, {}))
+    samples = fixed_prompt_samples(guard(tmp_path, twice), PromptFormat.stand_in(), ChatTemplate(tmp_path, {}))
     assert len({sample.sample_id for sample in samples}) == 2
 
 

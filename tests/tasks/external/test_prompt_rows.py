@@ -77,7 +77,7 @@ def test_the_first_rows_can_be_chosen(tmp_path: Path) -> None:
         ({"answer": "y"}, "prompt, messages: neither given; allowed: one of them"),
         ({"prompt": "x", "messages": [{"role": "user", "content": "x"}], "answer": "y"}, "both given"),
         ({"prompt": "", "answer": "y"}, "prompt: ''; "),
-        ({"prompt": 5, "answer": "y"}, "prompt: 5; allowed: text"),
+        ({"prompt": 5, "answer": "y"}, "prompt: 5; use: text"),
         (
             {"prompt": "x"},
             "answer: not given, and scorer 'contains' needs one; allowed: answer, answers, or scorer none",
