@@ -32,7 +32,7 @@ from kveval.measure.progress import BarReporter, LineReporter, Reporter
 from kveval.measure.sweep import sweep
 from kveval.run.directory import RunDirectory
 from kveval.run.load_results import LoadDocument, read_load
-from kveval.run.records import Manifest
+from kveval.run.manifest import Manifest
 
 if TYPE_CHECKING:
     from kveval.memory.budget import BudgetFlags

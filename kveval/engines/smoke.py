@@ -7,7 +7,7 @@ from typing import Any
 from kveval.engines.client.answer import Answer, Request, RequestFailedError
 from kveval.engines.client.client import Client
 from kveval.run.facts import Facts
-from kveval.run.records import Finding
+from kveval.run.findings import Finding
 from kveval.tasks.task import Sample
 
 _PASSAGE = (

@@ -8,7 +8,7 @@ from pathlib import Path
 from kveval.config.native_formats import STORED_AS
 from kveval.config.sweep import UNQUANTIZED, EmulationConfig, VariantConfig
 from kveval.errors import PlanError
-from kveval.run.records import Role
+from kveval.run.manifest import Role
 
 # vllm/v1/attention/backends/cpu_attn.py; the platform itself validates nothing and corrupts memory for others.
 CPU_NATIVE = ("auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2")

@@ -15,7 +15,9 @@ from kveval.errors import RunDirectoryError
 from kveval.judge.run_data import Run
 from kveval.judge.stats import holm
 from kveval.run.directory import RunDirectory
-from kveval.run.records import Finding, Record, VariantRun
+from kveval.run.findings import Finding
+from kveval.run.manifest import VariantRun
+from kveval.run.records import Record
 
 _ALPHA = 0.05
 

@@ -13,7 +13,7 @@ from kveval.judge.policy import policy_of
 from kveval.judge.run_data import Run
 from kveval.judge.stats import holm
 from kveval.judge.verdicts import Policy, Verdict, decide
-from kveval.run.records import VariantRun
+from kveval.run.manifest import VariantRun
 
 # Holm corrects over the rows of one panel: what is read together. Each p-value is two-sided and only a loss can fail,
 # so a panel has false fails in at most half of 1 - confidence, and both panels together in at most all of it.

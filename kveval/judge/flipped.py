@@ -11,7 +11,7 @@ import pandas as pd
 from kveval.judge.diff import pair_variant
 from kveval.judge.pairing import answered_by
 from kveval.judge.run_data import Run
-from kveval.run.records import VariantRun
+from kveval.run.manifest import VariantRun
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from kveval.judge.run_data import Run
 from kveval.judge.run_health import infrastructure_problem, load_ended_run
 from kveval.judge.scores import own_score
 from kveval.judge.verdicts import Policy, points
-from kveval.run.records import Finding, VariantRun
+from kveval.run.findings import Finding
+from kveval.run.manifest import VariantRun
 
 State = Literal["pass", "regression", "infrastructure", "inconclusive"]
 Kind = Literal["quantization", "time", "baseline score", "run", "control"]

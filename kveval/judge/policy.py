@@ -11,7 +11,7 @@ from kveval.config.messages import key_of, reason_of
 from kveval.config.sweep import JudgeConfig
 from kveval.errors import ConfigError, nearest
 from kveval.judge.verdicts import Policy
-from kveval.run.records import Manifest
+from kveval.run.manifest import Manifest
 
 
 def policy_of(manifest: Manifest, overrides: Mapping[str, Any] | None = None) -> Policy:

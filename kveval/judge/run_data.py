@@ -11,7 +11,8 @@ import pandas as pd
 
 from kveval.errors import IncomparableError, RunDirectoryError
 from kveval.run.directory import RunDirectory
-from kveval.run.records import Manifest, VariantRun, ids_sha256
+from kveval.run.manifest import Manifest, VariantRun
+from kveval.run.samples import ids_sha256
 
 SAMPLE_COLUMNS = (
     "sample_id", "haystack_id", "task", "family", "context_length", "prompt_tokens", "prompt_sha256", "depth_percent",

@@ -9,7 +9,7 @@ from kveval.errors import RunDirectoryError
 from kveval.judge.diff import obstacle
 from kveval.judge.run_data import Run, load_run
 from kveval.judge.verdicts import Policy
-from kveval.run.records import VariantRun
+from kveval.run.manifest import VariantRun
 
 
 def load_ended_run(path: Path) -> Run:

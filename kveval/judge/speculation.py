@@ -14,7 +14,8 @@ from kveval.judge.drift import shared_positions
 from kveval.judge.pairing import pair
 from kveval.judge.run_data import Run
 from kveval.judge.verdicts import Policy
-from kveval.run.records import VariantRun, unpack_logprobs
+from kveval.run.logprobs import unpack_logprobs
+from kveval.run.manifest import VariantRun
 
 
 @dataclass(frozen=True, slots=True)

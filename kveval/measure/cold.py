@@ -16,7 +16,7 @@ from kveval.measure.records import record_of, request_of
 from kveval.measure.schedule import Group, ask_all, cold_tokens, is_cold_checked
 from kveval.run.directory import RunDirectory
 from kveval.run.facts import Facts
-from kveval.run.records import Manifest
+from kveval.run.manifest import Manifest
 from kveval.tasks.task import Sample
 
 

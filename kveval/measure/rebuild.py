@@ -15,7 +15,8 @@ from kveval.measure.plan.fixed_prompts import load_fixed_prompt_tasks
 from kveval.measure.plan.plan import cells_of, samples_of_cell
 from kveval.measure.plan.route import choose_route, server_template
 from kveval.models.checkpoint import read_model
-from kveval.run.records import Manifest, SampleRow
+from kveval.run.manifest import Manifest
+from kveval.run.samples import SampleRow
 from kveval.tasks.assembly.chat import ChatTemplate
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.external.fixed_prompts import fixed_prompt_samples

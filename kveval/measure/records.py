@@ -9,7 +9,10 @@ import numpy as np
 
 from kveval.engines.client.answer import Answer, Request
 from kveval.errors import ConfigError
-from kveval.run.records import Finding, Outcome, Record, RecordError, SampleRow, pack_logprobs
+from kveval.run.findings import Finding
+from kveval.run.logprobs import pack_logprobs
+from kveval.run.records import Outcome, Record, RecordError
+from kveval.run.samples import SampleRow
 from kveval.tasks.outcome import classify
 from kveval.tasks.task import Sample, Task
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import chain, groupby, zip_longest
 
-from kveval.run.records import Role
+from kveval.run.manifest import Role
 from kveval.tasks.task import Sample
 
 # Room for what the budget cannot see, such as blocks of finished requests not yet freed.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from kveval.measure.schedule import group_by_haystack
 from kveval.run.facts import Facts
-from kveval.run.records import Finding
+from kveval.run.findings import Finding
 from kveval.tasks.task import Sample
 
 # Of the planned hits. Evictions and a haystack that is primed twice cost some; half of them is another matter.

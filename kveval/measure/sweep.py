@@ -30,7 +30,8 @@ from kveval.measure.sharing import planned_hit_tokens, with_sharing_judged
 from kveval.measure.stage import Stage
 from kveval.run.directory import RunDirectory
 from kveval.run.facts import Facts
-from kveval.run.records import Finding, Manifest
+from kveval.run.findings import Finding
+from kveval.run.manifest import Manifest
 from kveval.tasks.task import Sample
 
 EngineFactory = Callable[[Plan, ResolvedVariant, Path], Engine]

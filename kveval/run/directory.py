@@ -29,8 +29,10 @@ from typing import IO, Any, BinaryIO
 from pydantic import ValidationError
 
 from kveval.errors import RunDirectoryError
-from kveval.run.records import SCHEMA_VERSION, Manifest, Record, SampleRow
-from kveval.run.storage import storage, to_json, write_atomically
+from kveval.run.manifest import SCHEMA_VERSION, Manifest
+from kveval.run.records import Record
+from kveval.run.samples import SampleRow
+from kveval.run.storage import first_problem, storage, to_json, write_atomically
 
 _BLOCK_BYTES = 1 << 16
 
@@ -145,7 +147,7 @@ class RunDirectory:
         try:
             return Manifest.model_validate(data)
         except ValidationError as error:
-            raise RunDirectoryError(f"{self.manifest_path}: {_first_problem(error)}") from error
+            raise RunDirectoryError(f"{self.manifest_path}: {first_problem(error)}") from error
 
     def write_manifest(self, manifest: Manifest) -> None:
         write_atomically(self.manifest_path, to_json(manifest.model_dump(mode="json"), indent=1) + "\n")
@@ -215,11 +217,6 @@ class RunDirectory:
         return path
 
 
-def _first_problem(error: ValidationError) -> str:
-    problem = error.errors(include_url=False)[0]
-    return f"{'.'.join(str(part) for part in problem['loc']) or 'document'}: {problem['msg']}"
-
-
 def _latest(path: Path) -> Iterator[Record]:
     """Raises RunDirectoryError: a line is broken, or of another variant than the file is named after."""
     latest: dict[str, Record] = {}
@@ -246,7 +243,7 @@ def _read_lines(path: Path, model: type[Any], *, torn_tail: bool) -> Iterator[An
             try:
                 yield model.model_validate_json(line)
             except ValidationError as error:
-                raise RunDirectoryError(f"{path}:{number}: {_first_problem(error)}") from error
+                raise RunDirectoryError(f"{path}:{number}: {first_problem(error)}") from error
 
 
 def _write_all(file: BinaryIO, data: bytes) -> None:

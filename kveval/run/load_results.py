@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from kveval.errors import RunDirectoryError
 from kveval.run.facts import Facts, StoredFacts
-from kveval.run.records import Finding, Role, VariantName
-from kveval.run.storage import to_json, write_atomically
+from kveval.run.findings import Finding
+from kveval.run.manifest import StoredRole, VariantName
+from kveval.run.storage import Stored, first_problem, to_json, write_atomically
 
 LOAD_SCHEMA_VERSION = 1
 LOAD_FILE = "load.json"
@@ -21,11 +22,7 @@ LevelKind = Literal["closed", "open", "longest"]
 LoadStatus = Literal["planned", "running", "complete", "stopped", "refused", "failed"]
 
 
-class _Stored(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Level(_Stored):
+class Level(Stored):
     """One load: what is sent, and when.
 
     Attributes:
@@ -65,7 +62,7 @@ class Level(_Stored):
         )
 
 
-class Spread(_Stored):
+class Spread(Stored):
     """`n` values, their median and 95th percentile (linear between neighbours); None without a value."""
 
     n: int
@@ -81,7 +78,7 @@ class Spread(_Stored):
         return cls(n=len(known), median=round(float(median), 4), p95=round(float(p95), 4))
 
 
-class Gauge(_Stored):
+class Gauge(Stored):
     """A quantity looked at `n` times while the level ran."""
 
     n: int
@@ -96,7 +93,7 @@ class Gauge(_Stored):
         return cls(n=len(known), median=round(float(np.median(known)), 4), peak=round(max(known), 4))
 
 
-class RequestRow(_Stored):
+class RequestRow(Stored):
     """One counted request.
 
     Attributes:
@@ -114,7 +111,7 @@ class RequestRow(_Stored):
     latency_ms: float | None = None
 
 
-class LevelResult(_Stored):
+class LevelResult(Stored):
     """What one level measured; times over completed requests.
 
     Attributes:
@@ -157,7 +154,7 @@ class LevelResult(_Stored):
     requests: list[RequestRow] = []
 
 
-class LoadVariant(_Stored):
+class LoadVariant(Stored):
     """One variant under load.
 
     Attributes:
@@ -166,7 +163,7 @@ class LoadVariant(_Stored):
     """
 
     name: str
-    role: Role
+    role: StoredRole
     of: str | None = None
     spec: dict[str, Any]
     status: LoadStatus = "planned"
@@ -181,7 +178,7 @@ class LoadVariant(_Stored):
         return next((result for result in self.levels if result.level == level), None)
 
 
-class LoadDocument(_Stored):
+class LoadDocument(Stored):
     """
     Attributes:
         inputs: sha256 by model file: what a resumed run must have too.
@@ -223,9 +220,7 @@ def read_load(run_dir: Path) -> LoadDocument | None:
     try:
         document = LoadDocument.model_validate_json(text)
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in problem["loc"]) or "document"
-        raise RunDirectoryError(f"{path}: {where}: {problem['msg']}") from error
+        raise RunDirectoryError(f"{path}: {first_problem(error)}") from error
     if document.schema_version > LOAD_SCHEMA_VERSION:
         raise RunDirectoryError(
             f"{path}: schema_version {document.schema_version} is newer than this kveval reads "

@@ -12,9 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from kveval.errors import StorageError
+
+
+class Stored(BaseModel):
+    """Base of everything that is written as JSON. What is read back is validated: it may come from anywhere."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def first_problem(error: ValidationError) -> str:
+    """Returns where a document is wrong and why, on one line."""
+    problem = error.errors(include_url=False)[0]
+    return f"{'.'.join(str(part) for part in problem['loc']) or 'document'}: {problem['msg']}"
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:

@@ -20,7 +20,7 @@ from kveval.measure.plan.plan import Plan, make_plan, plan_variants
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
 from kveval.run.facts import Facts
-from kveval.run.records import VariantRun
+from kveval.run.manifest import VariantRun
 
 LONGEST_TOKENS = 4096
 _OUTPUT_TOKENS = 256

@@ -13,7 +13,7 @@ from kveval.config.sweep import RequestsConfig
 from kveval.engines.client.client import Client
 from kveval.engines.smoke import pick_sample, smoke
 from kveval.run.facts import Facts
-from kveval.run.records import Finding
+from kveval.run.findings import Finding
 from kveval.tasks.task import Prompt, Sample
 
 

@@ -19,7 +19,8 @@ from kveval.judge.run_data import check_comparable, load_run
 from kveval.judge.verdicts import Policy
 from kveval.report.terminal.sides import diff
 from kveval.run.directory import RunDirectory
-from kveval.run.records import Outcome, SampleRow
+from kveval.run.records import Outcome
+from kveval.run.samples import SampleRow
 
 
 def losing(share: float, of: Answer) -> Answer:

@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 from kveval.cli.app import app
 from kveval.errors import KvevalError
 from kveval.run.directory import RunDirectory
-from kveval.run.records import Outcome, SampleRow
+from kveval.run.records import Outcome
+from kveval.run.samples import SampleRow
 
 
 @dataclass(frozen=True)

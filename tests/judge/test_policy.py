@@ -13,7 +13,7 @@ from kveval.judge.diff import judge_run
 from kveval.judge.policy import policy_of
 from kveval.judge.run_data import load_run
 from kveval.judge.verdicts import Policy
-from kveval.run.records import Manifest
+from kveval.run.manifest import Manifest
 
 
 def manifest(tmp_path: Path, judge: Any) -> Manifest:

@@ -18,7 +18,8 @@ from kveval.judge.run_data import load_run
 from kveval.judge.speculation import Drafts, drafts, speculations
 from kveval.report.html.html import build_report
 from kveval.report.terminal.table import summary
-from kveval.run.records import Outcome, SampleRow
+from kveval.run.records import Outcome
+from kveval.run.samples import SampleRow
 
 COUNTERS = {
     "spec_drafts": 100.0, "spec_draft_tokens": 400.0, "spec_accepted_tokens": 150.0, "spec_accepted_at_0": 90.0,

@@ -203,8 +203,7 @@ async def test_a_measurement_end_to_end(load_plan: Planner, tmp_path: Path) -> N
         assert variant.startup_s is not None
         assert variant.cold_start_s >= variant.startup_s
         assert all(result.outcomes == {"completed": result.level.requests} for result in variant.levels)
-    assert document.variants["fp8"].facts is not None
-    assert document.variants["fp8"].facts["kv_capacity_ratio"] == 2.0
+    assert document.variants["fp8"].facts.kv_capacity_ratio == 2.0
     # Both sides were sent the same, but for the salt.
     first, second = (engines.servers[name].requests for name in ("bf16", "fp8"))
     assert sorted(body["prompt"] for body in first) == sorted(body["prompt"] for body in second)

@@ -17,7 +17,8 @@ from kveval.measure.progress import SilentReporter
 from kveval.measure.schedule import cold_samples, group_by_haystack
 from kveval.measure.sweep import sweep
 from kveval.run.directory import RunDirectory
-from kveval.run.records import Manifest, Record
+from kveval.run.manifest import Manifest
+from kveval.run.records import Record
 
 Planner = Callable[..., Plan]
 SMOKE = "kveval-smoke"

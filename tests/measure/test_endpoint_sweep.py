@@ -33,7 +33,9 @@ from kveval.measure.plan.plan import Plan, make_plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
 from kveval.run.directory import RunDirectory
-from kveval.run.records import Manifest, Record, VariantRun, unpack_logprobs
+from kveval.run.logprobs import unpack_logprobs
+from kveval.run.manifest import Manifest, VariantRun
+from kveval.run.records import Record
 
 Planner = Callable[..., Plan]
 Servers = dict[str, ScriptedEndpoint]
@@ -109,13 +111,12 @@ async def test_servers_like_vllm_reveal_their_facts(plan_for: Planner, servers: 
     for name in ("f16", "f16-aa", "q8"):
         assert [record.outcome for record in records(tmp_path / "run", name)] == ["correct"] * 6
     facts = manifest.variants["q8"].facts
-    assert facts
-    assert facts["effective_cache_dtype"] == "q8_0"
-    assert facts["engine_version"] == "vLLM scripted"
-    assert facts["kv_capacity_ratio"] == 2.0
-    assert facts["declared"] == []
-    assert facts["prompt_form"] == "token_ids"
-    assert facts["lacks"] == []
+    assert facts.effective_cache_dtype == "q8_0"
+    assert facts.engine_version == "vLLM scripted"
+    assert facts.kv_capacity_ratio == 2.0
+    assert facts.declared == []
+    assert facts.prompt_form == "token_ids"
+    assert facts.lacks == []
     assert codes(manifest.variants["q8"]) == {"device_unknown": "warning", "unknown": "warning"}
     assert all(server.is_up for server in servers.values())
     assert records(tmp_path / "run", "q8")[0].logprobs is not None
@@ -150,9 +151,8 @@ async def test_a_bare_server_is_asked_in_text_and_what_it_lacks_is_found(
     assert all(record.output_tokens == 3 for record in answers)
     assert all(isinstance(body["prompt"], list) for body in servers["q8"].requests)
     facts, found = manifest.variants["q8"].facts, codes(manifest.variants["q8"])
-    assert facts
-    assert facts["declared"] == ["effective_cache_dtype", "engine_version", "kv_capacity_tokens"]
-    assert facts["prompt_form"] == "text"
+    assert facts.declared == ["effective_cache_dtype", "engine_version", "kv_capacity_tokens"]
+    assert facts.prompt_form == "text"
     assert {"no_token_ids", "no_logprobs", "no_perplexity", "no_streamed_usage", "declared", "unknown"} <= set(found)
     assert "error" not in found.values()
     unknown = next(f.message for f in manifest.variants["q8"].findings if f.code == "unknown")
@@ -223,8 +223,7 @@ async def test_a_bos_that_the_server_adds_itself_is_left_out_of_ours(
 
     manifest = await run(plan, tmp_path / "run")
 
-    assert manifest.variants["q8"].facts
-    assert manifest.variants["q8"].facts["prompt_form"] == "text_without_bos"
+    assert manifest.variants["q8"].facts.prompt_form == "text_without_bos"
     assert codes(manifest.variants["q8"])["bos_added"] == "info"
     assert [record.outcome for record in records(tmp_path / "run", "q8")] == ["correct"] * 6
 
@@ -246,8 +245,7 @@ async def test_one_field_that_is_refused_is_left_out(plan_for: Planner, servers:
     manifest = await run(plan, tmp_path / "run")
 
     assert manifest.status == "complete"
-    assert manifest.variants["f16"].facts
-    assert manifest.variants["f16"].facts["lacks"] == ["cache_salt"]
+    assert manifest.variants["f16"].facts.lacks == ["cache_salt"]
     assert all("cache_salt" not in body for body in servers["f16"].requests)
 
 

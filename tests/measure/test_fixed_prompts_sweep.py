@@ -24,7 +24,7 @@ from kveval.measure.sweep import sweep
 from kveval.report.html.html import build_report
 from kveval.report.terminal.table import summary, summary_table
 from kveval.run.directory import RunDirectory
-from kveval.run.records import Manifest
+from kveval.run.manifest import Manifest
 
 Planner = Callable[..., Plan]
 

@@ -15,7 +15,7 @@ from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
 from kveval.report.terminal.table import summary
-from kveval.run.records import Manifest
+from kveval.run.manifest import Manifest
 
 Planner = Callable[..., Plan]
 

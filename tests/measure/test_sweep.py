@@ -20,7 +20,8 @@ from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import launch_vllm, sweep
 from kveval.run.directory import RunDirectory
-from kveval.run.records import Manifest, Record
+from kveval.run.manifest import Manifest
+from kveval.run.records import Record
 
 Planner = Callable[..., Plan]
 
@@ -103,8 +104,7 @@ async def test_what_a_record_and_the_manifest_hold(plan_of: Planner, tmp_path: P
         assert record.error is None
     run_directory = RunDirectory(tmp_path / "run")
     manifest = run_directory.read_manifest()
-    assert manifest.variants["int8"].facts is not None
-    assert manifest.variants["int8"].facts["storage"] == "emulated"
+    assert manifest.variants["int8"].facts.storage == "emulated"
     assert [finding.code for finding in manifest.variants["int8"].findings] == ["emulated"]
     assert manifest.variants["bf16"].counters["prompt_tokens"] >= sum(len(sample.prompt) for sample in plan.samples)
     assert [row.sample_id for row in run_directory.samples()] == [sample.sample_id for sample in plan.samples]

@@ -27,7 +27,7 @@ from kveval.report.html.html import build_report
 from kveval.report.terminal.table import summary
 from kveval.run.directory import RunDirectory
 from kveval.run.facts import Facts
-from kveval.run.records import Manifest
+from kveval.run.manifest import Manifest
 
 PYTHON = ROOT / ".venv-llama" / "bin" / "python"
 WINDOW = 2304

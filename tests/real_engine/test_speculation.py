@@ -15,7 +15,7 @@ from kveval.engines.variants import local_cpu_flags
 from kveval.judge.diff import judge_run
 from kveval.judge.run_data import Run, load_run
 from kveval.judge.speculation import Speculation, speculations
-from kveval.run.records import unpack_logprobs
+from kveval.run.logprobs import unpack_logprobs
 
 pytestmark = [
     pytest.mark.vllm,
@@ -67,8 +67,8 @@ def speculation(run: Run, name: str) -> Speculation:
 
 @pytest.mark.parametrize(("name", "partner"), [("bf16-ngram", "bf16"), ("int8-ngram", "int8")])
 def test_drafts_are_counted_and_outputs_stay(run: Run, name: str, partner: str) -> None:
-    facts = run.manifest.variants[name].facts or {}
-    assert (facts["speculative_method"], facts["speculative_tokens"]) == ("ngram", 3)
+    facts = run.manifest.variants[name].facts
+    assert (facts.speculative_method, facts.speculative_tokens) == ("ngram", 3)
     found = speculation(run, name)
     assert found.partner == partner
     assert found.drafts is not None
@@ -87,7 +87,7 @@ def test_drafts_are_counted_and_outputs_stay(run: Run, name: str, partner: str) 
 
 def test_nothing_is_drafted_where_nothing_was_asked(run: Run) -> None:
     for name in ("bf16", "int8"):
-        assert (run.manifest.variants[name].facts or {})["speculative_tokens"] is None
+        assert run.manifest.variants[name].facts.speculative_tokens is None
         assert "spec_drafts" not in run.manifest.variants[name].counters
 
 

@@ -22,7 +22,10 @@ from kveval.engines.variants import Device, local_cpu_flags
 from kveval.judge.run_data import load_run
 from kveval.judge.speculation import parting
 from kveval.run.directory import RunDirectory
-from kveval.run.records import Manifest, Record, unpack_logprobs
+from kveval.run.facts import Facts
+from kveval.run.logprobs import unpack_logprobs
+from kveval.run.manifest import Manifest
+from kveval.run.records import Record
 from kveval.tasks.assembly.prompt import PromptFormat
 
 HAS_FP8 = Device("cpu", local_cpu_flags()).has_native_fp8
@@ -149,10 +152,8 @@ class Run:
     manifest: Manifest
     records: dict[str, dict[str, Record]]
 
-    def facts(self, variant: str) -> dict[str, Any]:
-        facts = self.manifest.variants[variant].facts
-        assert facts is not None
-        return facts
+    def facts(self, variant: str) -> Facts:
+        return self.manifest.variants[variant].facts
 
     def score(self, variant: str) -> float:
         return float(np.mean([record.score for record in self.records[variant].values()]))
@@ -244,31 +245,31 @@ def test_nothing_is_left_running(run: Run) -> None:
 def test_facts_come_from_the_server(run: Run) -> None:
     for name in NAMES:
         facts = run.facts(name)
-        assert facts["engine_version"]
-        assert facts["device"] == "cpu"
-        assert facts["attention_backend"] == "CPU_ATTN"
-        assert facts["prefix_caching"] is True
-        assert facts["kv_capacity_tokens"] > 10_000
-        assert facts["startup_seconds"] > 1
-    assert run.facts("bf16")["effective_cache_dtype"] == "bfloat16"
-    assert run.facts("bf16")["storage"] == "native"
+        assert facts.engine_version
+        assert facts.device == "cpu"
+        assert facts.attention_backend == "CPU_ATTN"
+        assert facts.prefix_caching is True
+        assert (facts.kv_capacity_tokens or 0) > 10_000
+        assert (facts.startup_seconds or 0) > 1
+    assert run.facts("bf16").effective_cache_dtype == "bfloat16"
+    assert run.facts("bf16").storage == "native"
 
 
 @needs_fp8
 def test_native_fp8_is_stored_as_fp8_in_half_the_memory(run: Run) -> None:
     facts = run.facts("fp8")
-    assert facts["effective_cache_dtype"] in ("fp8", "fp8_e4m3")
-    assert (facts["storage"], facts["scales"]) == ("native", "1.0")
-    assert facts["kv_capacity_ratio"] == pytest.approx(2.0, abs=0.05)
+    assert facts.effective_cache_dtype in ("fp8", "fp8_e4m3")
+    assert (facts.storage, facts.scales) == ("native", "1.0")
+    assert facts.kv_capacity_ratio == pytest.approx(2.0, abs=0.05)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name in ("int8", "int2", "fp8-control")])
 def test_emulation_says_so_and_was_live(run: Run, name: str) -> None:
     facts = run.facts(name)
-    assert (facts["storage"], facts["emulation_live"]) == ("emulated", True)
-    assert facts["effective_cache_dtype"] == "bfloat16"
-    assert facts["emulation"]
-    assert facts["kv_capacity_ratio"] == pytest.approx(1.0, abs=0.01)
+    assert (facts.storage, facts.emulation_live) == ("emulated", True)
+    assert facts.effective_cache_dtype == "bfloat16"
+    assert facts.emulation
+    assert facts.kv_capacity_ratio == pytest.approx(1.0, abs=0.01)
 
 
 def test_only_int2_has_error_findings(run: Run) -> None:

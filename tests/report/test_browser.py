@@ -14,7 +14,8 @@ from support.make_run import make_run, make_samples, scored
 
 from kveval.report.history.history import build_reports
 from kveval.report.html.html import build_report
-from kveval.run.records import Outcome, SampleRow
+from kveval.run.records import Outcome
+from kveval.run.samples import SampleRow
 
 pytestmark = pytest.mark.browser
 

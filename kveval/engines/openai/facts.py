@@ -13,7 +13,7 @@ from kveval.engines.openai.dialect import Dialect
 from kveval.engines.variants import CPU_NATIVE, ResolvedVariant
 from kveval.engines.vllm.facts import cache_config, canonical
 from kveval.run.facts import Facts
-from kveval.run.records import Finding
+from kveval.run.findings import Finding
 
 # A native 8-bit cache holds about twice the tokens of a 16-bit one.
 _LEAST_CAPACITY_RATIO = 1.3

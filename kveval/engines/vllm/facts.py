@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kveval.engines.variants import CPU_NATIVE, ResolvedVariant
 from kveval.engines.vllm.speculation import judge_speculation, speculation_counters, speculation_facts
 from kveval.run.facts import Facts, Scales
-from kveval.run.records import Finding
+from kveval.run.findings import Finding
 
 
 def _families(metrics_text: str) -> list[Metric]:

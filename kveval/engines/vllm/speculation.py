@@ -10,7 +10,7 @@ from prometheus_client import Metric
 
 from kveval.engines.variants import Device, ResolvedVariant
 from kveval.errors import PlanError
-from kveval.run.records import Finding
+from kveval.run.findings import Finding
 
 _PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos"
 _COUNTERS = {

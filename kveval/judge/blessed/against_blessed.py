@@ -12,7 +12,7 @@ from kveval.judge.diff import Contest, obstacle
 from kveval.judge.pairing import pair
 from kveval.judge.run_data import Run
 from kveval.judge.verdicts import Policy
-from kveval.run.records import Finding
+from kveval.run.findings import Finding
 
 
 def check_comparable_over_time(run: Run, blessed: Blessed) -> None:

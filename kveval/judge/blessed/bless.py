@@ -20,14 +20,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from kveval.errors import BlessedFileError
 from kveval.judge.run_data import Run
 from kveval.judge.verdicts import Policy
 from kveval.run.facts import Facts, StoredFacts
-from kveval.run.records import Finding, Outcome, VariantName
-from kveval.run.storage import write_atomically
+from kveval.run.findings import Finding
+from kveval.run.manifest import VariantName
+from kveval.run.records import Outcome
+from kveval.run.storage import Stored, first_problem, write_atomically
 
 BLESSED_VERSION = 1
 # They differ between launches of the same engine on the same machine.
@@ -36,18 +38,14 @@ VOLATILE_FACTS = {"startup_seconds", "kv_cache_gib", "log_path"}
 Score = Annotated[float, Field(ge=0, le=1)]
 
 
-class _Stored(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class BlessedVariant(_Stored):
+class BlessedVariant(Stored):
     role: Literal["baseline", "candidate"]
     spec: dict[str, Any]
     facts: StoredFacts
     findings: list[Finding]
 
 
-class BlessedRun(_Stored):
+class BlessedRun(Stored):
     """Where the file comes from, and what must be the same for a later run to be held against it."""
 
     run_id: str
@@ -57,7 +55,7 @@ class BlessedRun(_Stored):
     sampling: dict[str, Any]
 
 
-class _Document(_Stored):
+class _Document(Stored):
     blessed_version: int
     content_sha256: str
     run: BlessedRun
@@ -129,9 +127,7 @@ def load_blessed(path: Path) -> Blessed:
         document = _Document.model_validate(data)
         return _blessed(path, document)
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in problem["loc"])
-        raise BlessedFileError(f"{path}: {where}: {problem['msg']}; bless the run again") from error
+        raise BlessedFileError(f"{path}: {first_problem(error)}; bless the run again") from error
 
 
 def digest(output: str) -> str:
@@ -236,7 +232,7 @@ def _blessed(path: Path, document: _Document) -> Blessed:
     )  # fmt: skip
 
 
-class _Answer(_Stored):
+class _Answer(Stored):
     outcome: Outcome
     score: Score
     output: str

@@ -9,7 +9,7 @@ import numpy as np
 
 from kveval.judge.recommend.serving import cpu_cache_gib
 from kveval.judge.run_data import Run
-from kveval.run.records import VariantRun
+from kveval.run.manifest import VariantRun
 
 _GIB = 1 << 30
 

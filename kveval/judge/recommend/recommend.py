@@ -18,7 +18,7 @@ from kveval.judge.pairing import Group
 from kveval.judge.recommend.capacity import ContextLimit, Memory, context_limits, memory
 from kveval.judge.recommend.serving import Serving, serving
 from kveval.judge.scores import own_score
-from kveval.run.records import VariantRun
+from kveval.run.manifest import VariantRun
 
 # Below it, a cache has room for no more than block sizes and start-up explain.
 _LEAST_FREED_SHARE = 0.05

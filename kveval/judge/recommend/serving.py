@@ -10,7 +10,7 @@ from typing import Any
 
 from kveval.config.engine_flags import by_flag, flags
 from kveval.config.environment import HIDDEN, without_secrets
-from kveval.run.records import Manifest, VariantRun
+from kveval.run.manifest import Manifest, VariantRun
 
 # Given by kveval, or of no use to who serves: where the server listens, what it tells the harness, and sampling
 # defaults that no request of the run relied on.

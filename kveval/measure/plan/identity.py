@@ -14,7 +14,8 @@ from kveval.errors import ResumeError
 from kveval.measure import provenance
 from kveval.measure.plan.plan import Plan, hash_inputs
 from kveval.run.facts import Facts
-from kveval.run.records import Manifest, VariantRun, ids_sha256
+from kveval.run.manifest import Manifest, VariantRun
+from kveval.run.samples import ids_sha256
 
 
 def new_manifest(plan: Plan) -> Manifest:

@@ -17,7 +17,8 @@ from kveval.judge.stats import Score
 from kveval.report.html.charts import Chart, score_chart
 from kveval.report.rows import comparison_row
 from kveval.run.facts import Facts
-from kveval.run.records import OUTCOMES, VariantRun
+from kveval.run.manifest import VariantRun
+from kveval.run.records import OUTCOMES
 
 # They differ between launches of the same engine, and say nothing about its answers.
 _VOLATILE_FACTS = {"startup_seconds", "kv_cache_gib", "log_path"}

@@ -23,7 +23,7 @@ from kveval.report.rows import attribution_label, comparison_row, difference_lab
 from kveval.report.sections.cold.cold import cold_label, cold_table
 from kveval.report.sections.speculation.speculation import acceptance_label, partner_label, speculation_table
 from kveval.report.text import visible
-from kveval.run.records import VariantRun
+from kveval.run.manifest import VariantRun
 
 SUMMARY_VERSION = 1
 _STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}

@@ -12,7 +12,7 @@ from kveval.engines.openai.dialect import Dialect
 from kveval.engines.openai.facts import attached_facts, judge_attached
 from kveval.engines.variants import ResolvedVariant
 from kveval.run.facts import Facts
-from kveval.run.records import Role
+from kveval.run.manifest import Role
 
 VLLM = (
     'vllm:cache_config_info{block_size="16",cache_dtype="CACHE",enable_prefix_caching="True",'

@@ -20,7 +20,7 @@ from kveval.engines.vllm.speculation import (
     with_drafts_judged,
 )
 from kveval.errors import ConfigError, PlanError
-from kveval.run.records import Finding
+from kveval.run.findings import Finding
 
 CPU, GPU = Device("cpu", frozenset({"avx512f"})), Device("cuda")
 NGRAM = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4}

@@ -9,7 +9,7 @@ from kveval.errors import ResumeError
 from kveval.measure.plan.identity import check_same_engine, check_same_run, new_manifest
 from kveval.measure.plan.plan import Plan
 from kveval.run.facts import Facts
-from kveval.run.records import Manifest
+from kveval.run.manifest import Manifest
 
 
 @pytest.fixture

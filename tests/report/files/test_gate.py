@@ -14,7 +14,8 @@ from kveval.judge.gate import gate
 from kveval.report.files.junit import junit
 from kveval.report.files.markdown import MOST_BYTES, code, markdown, plain
 from kveval.report.files.verdict import verdict
-from kveval.run.records import Outcome, SampleRow
+from kveval.run.records import Outcome
+from kveval.run.samples import SampleRow
 from kveval.run.storage import to_json
 
 HOSTILE = (

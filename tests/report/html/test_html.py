@@ -13,7 +13,8 @@ from support.make_run import make_run, make_samples, scored
 from kveval.judge.stats import mean_score
 from kveval.report.html.charts import length_label, score_chart
 from kveval.report.html.html import build_report
-from kveval.run.records import Outcome, SampleRow
+from kveval.run.records import Outcome
+from kveval.run.samples import SampleRow
 
 HOSTILE = (
     "</script><script>alert(1)</script></style></pre>\"'><img src=x onerror=alert(2)> {{ 7 * 7 }} "

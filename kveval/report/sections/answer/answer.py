@@ -13,7 +13,7 @@ from kveval.judge.run_data import Run
 from kveval.judge.verdicts import Policy
 from kveval.report.html.charts import length_label
 from kveval.report.rows import comparison_row
-from kveval.run.records import VariantRun
+from kveval.run.manifest import VariantRun
 
 _BLAME = {
     "format": "The loss is the format's.",

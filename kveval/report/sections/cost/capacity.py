@@ -10,7 +10,7 @@ from kveval.judge.recommend.serving import cpu_cache_gib
 from kveval.judge.run_data import Run
 from kveval.memory.measured import theory_beside_measured
 from kveval.report.html.view import baseline_first
-from kveval.run.records import VariantRun
+from kveval.run.manifest import VariantRun
 
 
 def capacity_table(run: Run) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ import pandas as pd
 from kveval.judge.pairing import groups, members
 from kveval.judge.run_data import Run
 from kveval.report.html.view import baseline_first
-from kveval.run.records import VariantRun
+from kveval.run.manifest import VariantRun
 
 
 def cost_table(run: Run) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from kveval.judge.run_data import Run
 from kveval.report.sections.flips.divergence import Divergence, divergence
 from kveval.report.sections.flips.tokens import TokenTexts
 from kveval.report.sections.flips.word_diff import Shown, side_by_side
-from kveval.run.records import VariantRun
+from kveval.run.manifest import VariantRun
 
 MOST_SHOWN = 800
 _CHARACTERS_OF_ALL = 2_400_000

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from kveval.run.records import Manifest
+from kveval.run.manifest import Manifest
 
 
 class TokenTexts:

@@ -9,7 +9,8 @@ from kveval.judge.diff import judge_run
 from kveval.judge.run_data import load_run
 from kveval.report.sections.answer.answer import Answer as Answered
 from kveval.report.sections.answer.answer import answers
-from kveval.run.records import Outcome, SampleRow
+from kveval.run.records import Outcome
+from kveval.run.samples import SampleRow
 
 
 def worse_at(length: int, task: str, share: float) -> Answer:

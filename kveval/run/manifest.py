@@ -1,0 +1,85 @@
+"""The manifest of a run: what was run, on what, and how it ended."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from kveval.run.facts import Facts, StoredFacts
+from kveval.run.findings import Finding
+from kveval.run.storage import Stored
+
+SCHEMA_VERSION = 1
+
+
+def _role(value: Any) -> Any:
+    """Reads the role of runs made before 0.1.0, which call an emulated control a twin."""
+    return "control" if value == "twin" else value
+
+
+Role = Literal["baseline", "candidate", "control", "aa"]
+StoredRole = Annotated[Role, BeforeValidator(_role)]
+RunStatus = Literal["running", "complete", "incomplete"]
+VariantStatus = Literal["planned", "running", "complete", "stopped", "refused", "failed"]
+# A variant's name becomes a file name. The pattern keeps that file inside the run directory.
+VariantName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+
+
+class VariantRun(Stored):
+    """One variant of a run.
+
+    Attributes:
+        spec: the variant as configured, with every default written out.
+        role: baseline, candidate, control (a candidate's format emulated on the baseline's kernel) or aa (the baseline
+            a second time).
+        of: the variant that a control or an A/A run belongs to.
+        facts: what the engine was found to be doing; all None before it started.
+        smoke: what the engine answered before the first sample: perplexity of plain text, first output.
+        counters: the engine's own counters over the asking phase.
+        planned_hit_tokens: prompt tokens of that phase that should have come from the prefix cache.
+    """
+
+    name: str
+    role: StoredRole
+    of: str | None = None
+    spec: dict[str, Any]
+    status: VariantStatus = "planned"
+    reason: str | None = None
+    facts: StoredFacts = Facts()
+    findings: list[Finding] = []
+    smoke: dict[str, Any] = {}
+    counters: dict[str, float] = {}
+    planned_hit_tokens: int = 0
+    launches: int = 0
+    asking_seconds: float = 0.0
+
+
+class Manifest(Stored):
+    """What was run, on what, and how it ended.
+
+    Attributes:
+        config: the sweep configuration, with every default written out.
+        inputs: sha256 by input (model files, tokenizer, chat template, corpora, task files). `--resume` compares them.
+        samples_sha256: over the sorted sample ids.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    kveval_version: str
+    run_id: str
+    created: str
+    finished: str | None = None
+    status: RunStatus = "running"
+    config: dict[str, Any]
+    inputs: dict[str, str]
+    seeds: dict[str, int]
+    sampling: dict[str, Any]
+    samples: int
+    samples_sha256: str
+    aa_sample_ids: list[str] | None = None
+    baseline: str
+    variants: dict[VariantName, VariantRun]
+    versions: dict[str, str]
+    machine: dict[str, Any]
+    git: dict[str, Any] | None = None
+    command: list[str] = []
