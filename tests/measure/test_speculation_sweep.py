@@ -42,7 +42,7 @@ async def test_acceptance_is_counted_over_the_samples_alone(plan_of: Planner, tm
     assert (spec["speculative_config"], spec["without_speculation"]) == (NGRAM, "bf16")
     assert manifest.variants["fp8-ngram"].spec["without_speculation"] is None
     assert manifest.variants["bf16"].spec["speculative_config"] is None
-    assert (manifest.variants["bf16-ngram"].facts or {})["speculative_tokens"] == 2
+    assert manifest.variants["bf16-ngram"].facts.speculative_tokens == 2
     prompt_tokens = sum(len(sample.prompt) for sample in plan.samples)
     counters = manifest.variants["bf16-ngram"].counters
     # The scripted server makes 4 drafts for every prompt token it saw; smoke questions are not among them.
