@@ -23,7 +23,7 @@ async def measure(server: Server) -> dict[str, Any]:
         "context_length": LONGEST_TOKENS,
         "questions_per_haystack": _QUESTIONS,
         "questions": len(plan.samples),
-        "block_size": (run.facts or {}).get("block_size"),
+        "block_size": run.facts.block_size,
         "computed_tokens_per_question_shared": round(shared, 1),
         "computed_tokens_per_question_alone": round(alone, 1),
         "times_fewer": round(alone / shared, 2),

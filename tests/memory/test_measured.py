@@ -24,6 +24,7 @@ from kveval.memory.formats import parse_format
 from kveval.memory.measured import theory_beside_measured
 from kveval.memory.pool import make_pool
 from kveval.models.demo import DEMO_MODELS
+from kveval.run.facts import Facts
 
 MEASURED = yaml.safe_load((DATA / "memory_measured.yaml").read_text())
 needs_vllm = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="no vLLM in this environment")
@@ -33,11 +34,12 @@ def config(name: str) -> dict[str, Any]:
     return json.loads((DATA / "configs" / f"{name}.json").read_text())
 
 
-def facts(**changes: Any) -> dict[str, Any]:
-    return {
+def facts(**changes: Any) -> Facts:
+    told = {
         "kv_capacity_tokens": 186368, "effective_cache_dtype": "fp8", "block_size": 128, "max_model_len": 8192,
         "max_num_batched_tokens": 2048, "device": "cpu", "model_dtype": "bfloat16",
-    } | changes  # fmt: skip
+    }  # fmt: skip
+    return Facts.model_validate(told | changes)
 
 
 @pytest.mark.parametrize("server", MEASURED, ids=lambda s: f"{s['config']}-{s['dtype']}-{s['max_model_len']}")
@@ -138,7 +140,7 @@ async def test_a_server_reports_what_theory_says(
     )  # fmt: skip
     await engine.start(lambda _: None)
     try:
-        told = (await engine.facts()).model_dump()
+        told = await engine.facts()
     finally:
         await engine.stop()
     compared = theory_beside_measured(json.loads((folder / "config.json").read_text()), model, told, GIB)

@@ -16,7 +16,6 @@ from kveval.measure.plan.plan import make_plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
 from kveval.run.directory import RunDirectory
-from kveval.run.facts import Facts
 
 pytestmark = [pytest.mark.vllm, pytest.mark.usefixtures("one_engine"), pytest.mark.timeout(900)]
 
@@ -69,7 +68,7 @@ async def test_a_vllm_server_reveals_its_facts_and_outlives_the_sweep(
         await server.stop()
 
     assert manifest.status == "complete"
-    facts = Facts.model_validate(manifest.variants["bf16"].facts)
+    facts = manifest.variants["bf16"].facts
     assert facts.engine_version == f"vLLM {installation.version}"
     assert facts.effective_cache_dtype == "bfloat16"
     assert facts.kv_capacity_tokens

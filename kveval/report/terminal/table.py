@@ -123,7 +123,7 @@ def storage_label(variant: dict[str, Any]) -> str:
 
 def _is_declared(variant: Mapping[str, Any], fact: str) -> bool:
     """Whether a fact in `describe_variant`'s answer comes from the configuration and not from the server."""
-    return fact.replace("_ratio", "_tokens") in variant["declared"]
+    return fact.replace("_ratio", "_tokens") in (variant.get("declared") or ())
 
 
 def capacity_label(variant: dict[str, Any]) -> str:

@@ -338,8 +338,13 @@ class TestWhatCannotBeJudged:
         assert result.code == 2
         assert "--sequences: 0 is not allowed" in result.text
 
-    def test_kveval_itself_failing_is_not_every_candidate_losing(self, tmp_path: Path) -> None:
-        fp8 = variant("fp8", 2.0, facts={"kv_capacity_tokens": "many"})
-        result = kveval("recommend", run(tmp_path / "run", variants={"fp8": fp8}))
+    def test_kveval_itself_failing_is_not_every_candidate_losing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def crash(*_: object) -> None:
+            raise TypeError("a fault of kveval")
+
+        monkeypatch.setattr("kveval.judge.recommend.recommend.memory", crash)
+        result = kveval("recommend", run(tmp_path / "run"))
         assert result.code == 3
         assert "kveval itself failed" in result.text
