@@ -120,7 +120,7 @@ def plan_table(plan: Mapping[str, Any]) -> RenderableType:
     estimate = plan["estimate"]
     duration = "unknown" if estimate["seconds"] is None else _minutes(estimate["seconds"])
     totals.add_row("estimate", f"{duration} ({estimate['assumes']})")
-    from kveval.report.sections.load.load import load_plan_table
+    from kveval.report.sections.load.section import load_plan_table
 
     load = [load_plan_table(plan["load"])] if plan["load"] else []
     return Stack(head, variants, *(Text(note) for note in plan["notes"]), cells, totals, *load)
@@ -198,8 +198,8 @@ def _interruptible(work: Coroutine[Any, Any, T], out: Path) -> T:
 
 
 def _conclude(manifest: Manifest, out: Path) -> SweepResult:
-    from kveval.report.html.html import build_report
-    from kveval.report.terminal.table import summary, summary_table
+    from kveval.report.html.report import build_report
+    from kveval.report.terminal.summary import summary, summary_table
 
     unmeasured = [variant for variant in manifest.variants.values() if variant.status != "complete"]
     problem = None
@@ -209,7 +209,7 @@ def _conclude(manifest: Manifest, out: Path) -> SweepResult:
     document, table = summary(out), summary_table(out)
     load = read_load(out)
     if load is not None and manifest.config.get("load"):
-        from kveval.report.sections.load.load import load_summary, load_table
+        from kveval.report.sections.load.section import load_summary, load_table
 
         document["load"] = load_summary(load)
         table = Stack(table, load_table(load))
@@ -243,7 +243,7 @@ def measure_load(source: str, overrides: Mapping[str, Any], *, resume: bool, con
 
     document = _interruptible(run_load(plan, out, resume=resume, on_status=say), out)
     if RunDirectory(out).exists():
-        from kveval.report.html.html import build_report
+        from kveval.report.html.report import build_report
 
         say(f"report: {build_report(out)}")
     return document

@@ -149,7 +149,7 @@ def diff(
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
     """Compare two runs, or two variants, sample by sample."""
-    from kveval.report.terminal import sides
+    from kveval.report.terminal.diff import compare, render
 
-    document = sides.diff(first, second)
-    print_json(document) if as_json else STDOUT.print(sides.render(document))
+    document = compare(first, second)
+    print_json(document) if as_json else STDOUT.print(render(document))

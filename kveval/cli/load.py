@@ -56,7 +56,7 @@ def load(
 ) -> None:
     """Measure speed under load, per cache setting: latency, throughput, queueing, cache use, memory."""
     from kveval.cli import commands
-    from kveval.report.sections.load.load import load_plan_table, load_summary, load_table
+    from kveval.report.sections.load.section import load_plan_table, load_summary, load_table
 
     of_load: dict[str, Any] = {
         "concurrency": _listed(concurrency),

@@ -6,6 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 from kveval.judge.comparison import Attribution, Comparison
+from kveval.judge.run_data import Run
+from kveval.run.manifest import VariantRun
 
 
 def comparison_row(comparison: Comparison) -> dict[str, Any]:
@@ -73,3 +75,8 @@ def difference_label(difference: dict[str, Any]) -> str:
     if difference["low"] is None:
         return f"{delta} [no interval]"
     return f"{delta} [{100 * difference['low']:+.1f}, {100 * difference['high']:+.1f}]"
+
+
+def baseline_first(run: Run) -> list[VariantRun]:
+    """Every variant of the run, in its order but for the baseline."""
+    return sorted(run.manifest.variants.values(), key=lambda variant: variant.name != run.manifest.baseline)

@@ -40,7 +40,7 @@ _BUILD = """
 import json, resource, sys, time
 from pathlib import Path
 started, started_cpu = time.perf_counter(), time.process_time()
-from kveval.report.html.html import build_report
+from kveval.report.html.report import build_report
 build_report(Path(sys.argv[1]))
 print(json.dumps({"seconds": round(time.perf_counter() - started, 2),
                   "cpu_seconds": round(time.process_time() - started_cpu, 2),

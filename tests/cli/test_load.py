@@ -22,8 +22,8 @@ from kveval.load import run as load_run
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
-from kveval.report.html.html import build_report
-from kveval.report.sections.load.load import load_rows, load_summary, load_table
+from kveval.report.html.report import build_report
+from kveval.report.sections.load.section import load_rows, load_summary, load_table
 from kveval.run.load_results import read_load
 
 Kveval = Callable[..., tuple[int, str, str]]

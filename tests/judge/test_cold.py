@@ -13,8 +13,8 @@ from kveval.errors import RunDirectoryError
 from kveval.judge.cold import ColdCheck, cold_checks
 from kveval.judge.run_data import load_run
 from kveval.report.files.gate import decide
-from kveval.report.html.html import build_report
-from kveval.report.terminal.table import summary, summary_table
+from kveval.report.html.report import build_report
+from kveval.report.terminal.summary import summary, summary_table
 from kveval.run.directory import RunDirectory
 from kveval.run.records import Outcome
 from kveval.run.samples import SampleRow

@@ -17,7 +17,7 @@ from kveval.judge.headline import headlines
 from kveval.judge.pairing import Group
 from kveval.judge.run_data import check_comparable, load_run
 from kveval.judge.verdicts import Policy
-from kveval.report.terminal.sides import diff
+from kveval.report.terminal.diff import compare as diff
 from kveval.run.directory import RunDirectory
 from kveval.run.records import Outcome
 from kveval.run.samples import SampleRow

@@ -16,8 +16,8 @@ from kveval.cli.app import app
 from kveval.judge.diff import judge_run
 from kveval.judge.run_data import load_run
 from kveval.judge.speculation import Drafts, drafts, speculations
-from kveval.report.html.html import build_report
-from kveval.report.terminal.table import summary
+from kveval.report.html.report import build_report
+from kveval.report.terminal.summary import summary
 from kveval.run.records import Outcome
 from kveval.run.samples import SampleRow
 
@@ -88,7 +88,7 @@ def test_the_terminal_and_the_report_show_it(tmp_path: Path) -> None:
     path = run(tmp_path / "run", answers, variants)
     from rich.console import Console
 
-    from kveval.report.terminal.table import summary_table
+    from kveval.report.terminal.summary import summary_table
 
     console = Console(width=200, record=True, file=(tmp_path / "out").open("w"))
     console.print(summary_table(path))
@@ -121,7 +121,7 @@ def test_a_variant_that_did_not_run(tmp_path: Path, status: str) -> None:
     build_report(path)
     from rich.console import Console
 
-    from kveval.report.terminal.table import summary_table
+    from kveval.report.terminal.summary import summary_table
 
     Console(file=(tmp_path / "out").open("w")).print(summary_table(path))
 

@@ -284,7 +284,7 @@ async def test_an_unchanged_capacity_is_a_warning_because_memory_may_differ(
 async def test_the_key_is_sent_and_written_nowhere(
     plan_for: Planner, servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kveval.report.html.html import build_report
+    from kveval.report.html.report import build_report
 
     monkeypatch.setenv("SCRIPTED_KEY", KEY)
     for server in servers.values():
@@ -311,7 +311,7 @@ async def test_the_key_is_sent_and_written_nowhere(
 
 
 def _hidden_in(out: Path) -> None:
-    from kveval.report.html.html import build_report
+    from kveval.report.html.report import build_report
 
     build_report(out)
     files = [path for path in out.rglob("*") if path.is_file()]

@@ -21,8 +21,8 @@ from kveval.measure.plan.describe import describe
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
-from kveval.report.html.html import build_report
-from kveval.report.terminal.table import summary, summary_table
+from kveval.report.html.report import build_report
+from kveval.report.terminal.summary import summary, summary_table
 from kveval.run.directory import RunDirectory
 from kveval.run.manifest import Manifest
 

@@ -13,7 +13,7 @@ from kveval.engines.vllm.installation import find_installation
 from kveval.measure.plan.plan import Plan, make_plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
-from kveval.report.html.html import build_report
+from kveval.report.html.report import build_report
 from kveval.run.directory import RunDirectory
 from kveval.run.records import Outcome
 from kveval.tasks.loader import list_tasks

@@ -17,7 +17,7 @@ from kveval.load.run import run_load
 from kveval.measure.plan.plan import make_plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
-from kveval.report.html.html import build_report
+from kveval.report.html.report import build_report
 from kveval.report.sections.cost.capacity import capacity_table
 from kveval.run.directory import RunDirectory
 from kveval.run.load_results import read_load

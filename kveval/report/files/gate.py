@@ -23,7 +23,7 @@ from kveval.report.files.junit import junit, row_name
 from kveval.report.files.markdown import markdown
 from kveval.report.files.verdict import no_verdict, verdict
 from kveval.report.rows import attribution_label, difference_label
-from kveval.report.terminal.table import storage_label
+from kveval.report.terminal.summary import storage_label
 from kveval.report.text import visible
 from kveval.run.storage import storage, to_json, write_atomically
 

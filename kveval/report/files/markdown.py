@@ -8,7 +8,7 @@ from typing import Any
 
 from kveval.report.files.junit import row_name
 from kveval.report.rows import attribution_label, difference_label
-from kveval.report.terminal.table import storage_label
+from kveval.report.terminal.summary import storage_label
 from kveval.report.text import shortened, visible
 
 MOST_BYTES = 58_000

@@ -14,9 +14,9 @@ from kveval.judge.comparison import Comparison
 from kveval.judge.gate import Check, Gate
 from kveval.judge.pairing import answered_by
 from kveval.judge.run_data import Run
-from kveval.report.html.view import drift_table
 from kveval.report.rows import comparison_row
-from kveval.report.terminal.table import describe_variant
+from kveval.report.sections.drift.section import drift_table
+from kveval.report.terminal.summary import describe_variant
 from kveval.report.text import shortened
 
 VERDICT_VERSION = 1

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -13,12 +14,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from kveval import __version__
+from kveval.report import sections
 from kveval.report.html.charts import length_label
 from kveval.report.rows import attribution_label, difference_label
 from kveval.report.text import exact, shortened, visible
 from kveval.resources import templates_directory
 
 EXCERPT_CHARACTERS_SHOWN = 600
+_REPORT = Path(__file__).parents[1]
 
 
 def render(template: str, **values: Any) -> str:
@@ -43,7 +46,7 @@ def _asset(name: str) -> str:
 
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(templates_directory()),
+        loader=FileSystemLoader([templates_directory(), *sections.__path__, _REPORT]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

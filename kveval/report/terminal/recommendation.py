@@ -19,8 +19,8 @@ from kveval.judge.recommend.recommend import Candidate, Recommendation, recommen
 from kveval.judge.recommend.serving import Serving
 from kveval.report.files.gate import STYLES, policy_given
 from kveval.report.rows import comparison_row, difference_label
-from kveval.report.sections.answer.answer import settle
-from kveval.report.terminal.table import describe_variant, storage_label
+from kveval.report.sections.answer.section import settle
+from kveval.report.terminal.summary import describe_variant, storage_label
 from kveval.report.text import visible
 
 RECOMMENDATION_VERSION = 1
@@ -113,7 +113,9 @@ def _candidate(candidate: Candidate, recommended: bool) -> dict[str, Any]:
     }
 
 
-_DESCRIBED = {"status", "storage", "emulation", "effective_cache_dtype", "kv_capacity_tokens", "kv_capacity_ratio"}
+_DESCRIBED = {
+    "status", "storage", "emulation", "effective_cache_dtype", "declared", "kv_capacity_tokens", "kv_capacity_ratio",
+}  # fmt: skip
 
 
 def render(made: dict[str, Any]) -> RenderableType:

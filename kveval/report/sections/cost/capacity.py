@@ -9,7 +9,7 @@ from typing import Any
 from kveval.judge.recommend.serving import cpu_cache_gib
 from kveval.judge.run_data import Run
 from kveval.memory.measured import theory_beside_measured
-from kveval.report.html.view import baseline_first
+from kveval.report.rows import baseline_first
 from kveval.run.manifest import VariantRun
 
 

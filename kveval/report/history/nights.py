@@ -1,0 +1,158 @@
+"""Several nights on one page: score and verdict of every variant, and where the engine changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from kveval.errors import UsageError
+from kveval.judge.diff import judge_run
+from kveval.judge.headline import headlines
+from kveval.judge.pairing import Group
+from kveval.judge.run_data import load_run
+from kveval.judge.scores import own_score
+from kveval.judge.stats import Score
+from kveval.judge.verdicts import Policy
+from kveval.report.html.charts import Chart, night_chart
+from kveval.report.html.page import render
+from kveval.report.html.report import build_report
+from kveval.report.rows import baseline_first, comparison_row
+from kveval.report.sections.answer.section import held
+from kveval.run.storage import write_atomically
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One variant of one night. `verdict`, `row` and `held` are None for the baseline."""
+
+    variant: str
+    role: str
+    status: str
+    emulated: bool
+    score: Score
+    verdict: str | None
+    reason: str | None
+    row: dict[str, Any] | None
+    held: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """
+    Attributes:
+        engine: version, as the baseline's engine says.
+        engine_changed: from what; None where it did not.
+        asked_changed: other samples, or another model, than the night before: scores are not comparable with it.
+    """
+
+    name: str
+    path: Path
+    created: str
+    status: str
+    engine: str | None
+    engine_changed: str | None
+    asked_changed: bool
+    asked: tuple[str, str | None]
+    entries: tuple[Entry, ...]
+
+
+def build_reports(runs: Sequence[Path], out: Path | None = None) -> list[tuple[str, Path]]:
+    """The report of every run; of several also their history. (what it is, where it was written).
+
+    Args:
+        out: where to write the one report, or the history.
+
+    Raises:
+        RunDirectoryError: one of them is no run directory, or a broken one.
+        UsageError: the same run twice.
+    """
+    if len(runs) == 1:
+        return [("report", build_report(runs[0], out))]
+    twice = next((run for i, run in enumerate(runs) if run.resolve() in [other.resolve() for other in runs[:i]]), None)
+    if twice is not None:
+        raise UsageError(f"RUN: {twice} is given twice; allowed: every run once")
+    written = [("report", build_report(run)) for run in runs]
+    return [*written, ("history", build_history(runs, out))]
+
+
+def build_history(runs: Sequence[Path], out: Path | None = None, policy: Policy | None = None) -> Path:
+    """Writes the history page, ``history.html`` beside the last run given unless `out` says otherwise."""
+    path = runs[-1].resolve().parent / "history.html" if out is None else out
+    nights = _in_order([_night(run, policy) for run in runs])
+    links = {night.path: _link(night.path / "report.html", path) for night in nights}
+    page = render("history/template.html.j2", nights=nights, links=links, chart=_chart(nights))
+    write_atomically(path, page)
+    return path
+
+
+def _night(path: Path, policy: Policy | None) -> Night:
+    run = load_run(path)
+    judgement = judge_run(run, policy)
+    words = {headline.variant: headline for headline in headlines(judgement)}
+    entries = []
+    for variant in baseline_first(run):
+        if variant.role not in ("baseline", "candidate"):
+            continue
+        headline = words.get(variant.name)
+        overall = judgement.of(variant.name, "overall")
+        entries.append(
+            Entry(
+                variant=variant.name,
+                role=variant.role,
+                status=variant.status,
+                emulated=variant.facts.is_emulated,
+                score=own_score(run, variant.name, Group("overall"), confidence=judgement.policy.confidence),
+                verdict=headline.word if headline else None,
+                reason=headline.reason if headline else None,
+                row=comparison_row(overall[0]) if overall else None,
+                held=held(judgement.of(variant.name, "length")) if headline else None,
+            )
+        )
+    manifest = run.manifest
+    baseline = manifest.variants[manifest.baseline]
+    engine = baseline.facts.engine_version
+    return Night(
+        name=path.resolve().name,
+        path=path.resolve(),
+        created=manifest.created,
+        status=manifest.status,
+        engine=None if engine is None else str(engine),
+        engine_changed=None,
+        asked_changed=False,
+        asked=(manifest.samples_sha256, manifest.inputs.get("model/config.json")),
+        entries=tuple(entries),
+    )
+
+
+def _in_order(nights: Sequence[Night]) -> list[Night]:
+    """By time, with what changed since the night before."""
+    ordered: list[Night] = []
+    for night in sorted(nights, key=lambda night: night.created):
+        if ordered:
+            before = ordered[-1]
+            engine_changed = before.engine or "unknown" if night.engine != before.engine else None
+            night = replace(night, engine_changed=engine_changed, asked_changed=night.asked != before.asked)
+        ordered.append(night)
+    return ordered
+
+
+def _chart(nights: Sequence[Night]) -> Chart:
+    names = list(dict.fromkeys(entry.variant for night in nights for entry in night.entries))
+    series = {
+        name: [
+            (index, entry.score)
+            for index, night in enumerate(nights)
+            for entry in night.entries
+            if entry.variant == name
+        ]
+        for name in names
+    }
+    return night_chart("Overall score per night", [night.name for night in nights], series)
+
+
+def _link(target: Path, page: Path) -> str:
+    return quote(Path(os.path.relpath(target, page.resolve().parent)).as_posix())

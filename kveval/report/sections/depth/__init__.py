@@ -1,0 +1,1 @@
+"""Score by depth of the answer."""

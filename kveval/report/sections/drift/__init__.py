@@ -1,0 +1,1 @@
+"""How far the next-token distribution moved."""

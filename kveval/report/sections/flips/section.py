@@ -1,0 +1,140 @@
+"""The flipped samples as a reviewer reads them, and which of many are shown."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kveval.judge.diff import pair_variant
+from kveval.judge.flipped import FlippedSample, flipped_samples
+from kveval.judge.pairing import answered_by
+from kveval.judge.run_data import Run
+from kveval.report.section import Section
+from kveval.report.sections.flips.divergence import Divergence, divergence
+from kveval.report.sections.flips.tokens import TokenTexts
+from kveval.report.sections.flips.word_diff import Shown, side_by_side
+from kveval.run.manifest import VariantRun
+
+MOST_SHOWN = 800
+_CHARACTERS_OF_ALL = 2_400_000
+_LEAST_CHARACTERS, _MOST_CHARACTERS = 400, 4_000
+_ROLES = ("candidate", "control", "aa")
+
+
+@dataclass(frozen=True, slots=True)
+class FlipView:
+    """One flip.
+
+    Attributes:
+        anchor: names this sample of this variant in a link; `sample_anchor` the sample alone, for its first flip.
+        noise: "flipped" in A/A too, "same" there, or "unknown".
+    """
+
+    flip: FlippedSample
+    anchor: str
+    sample_anchor: str | None
+    noise: str
+    baseline: Shown
+    candidate: Shown
+    divergence: Divergence | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlipCount:
+    """Of one variant: flips, those in the report, samples compared."""
+
+    variant: VariantRun
+    flips: int
+    shown: int
+    compared: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlipsSection:
+    counts: tuple[FlipCount, ...]
+    shown: tuple[FlipView, ...]
+    choices: dict[str, list[str]]
+
+
+def flips_section(run: Run) -> FlipsSection:
+    """Flips of every variant against the baseline, candidates first; a fair share of each when they are many."""
+    variants = sorted(
+        (variant for variant in run.manifest.variants.values() if variant.role in _ROLES),
+        key=lambda variant: _ROLES.index(variant.role),
+    )
+    flipped = {variant.name: list(flipped_samples(run, variant)) for variant in variants}
+    room = _fair_shares([len(flips) for flips in flipped.values()], MOST_SHOWN)
+    chosen = {name: spread(flips, most) for (name, flips), most in zip(flipped.items(), room, strict=True)}
+    total = sum(len(flips) for flips in chosen.values())
+    limit = min(_MOST_CHARACTERS, max(_LEAST_CHARACTERS, _CHARACTERS_OF_ALL // max(1, 2 * total)))
+    texts = TokenTexts(run.manifest)
+    seen: set[str] = set()
+    shown = []
+    for flips in chosen.values():
+        for flip in flips:
+            shown.append(_view(run, flip, texts, limit, is_first=flip.sample_id not in seen))
+            seen.add(flip.sample_id)
+    counts = tuple(
+        FlipCount(
+            variant, len(flipped[variant.name]), len(chosen[variant.name]),
+            len(answered_by(pair_variant(run, variant), "baseline", "candidate")),
+        )
+        for variant in variants
+    )  # fmt: skip
+    return FlipsSection(counts, tuple(shown), _choices([view.flip for view in shown]))
+
+
+def spread(flips: Sequence[FlippedSample], most: int) -> list[FlippedSample]:
+    """At most so many, in their order: losses before gains, and of those as evenly from every cell as can be."""
+    cells: dict[tuple[str, str, int], int] = defaultdict(int)
+    ranks = []
+    for index, flip in enumerate(flips):
+        cell = (flip.direction, flip.task, flip.context_length)
+        ranks.append((flip.direction == "up", cells[cell], index))
+        cells[cell] += 1
+    return [flips[index] for index in sorted(index for *_, index in sorted(ranks)[:most])]
+
+
+def _fair_shares(wanted: Sequence[int], room: int) -> list[int]:
+    """`wanted`, cut so that the sum is at most `room`; what one does not need the others get."""
+    shares = [0] * len(wanted)
+    for left, index in zip(range(len(wanted), 0, -1), sorted(range(len(wanted)), key=lambda i: wanted[i]), strict=True):
+        shares[index] = min(wanted[index], room // left)
+        room -= shares[index]
+    return shares
+
+
+def _view(run: Run, flip: FlippedSample, texts: TokenTexts, limit: int, *, is_first: bool) -> FlipView:
+    baseline, candidate = side_by_side(flip.baseline_output, flip.candidate_output, limit)
+    return FlipView(
+        flip=flip,
+        anchor=f"s-{flip.sample_id}-{flip.variant}",
+        sample_anchor=f"s-{flip.sample_id}" if is_first else None,
+        noise={None: "unknown", True: "flipped", False: "same"}[flip.aa_flipped],
+        baseline=baseline,
+        candidate=candidate,
+        divergence=divergence(
+            _tokens(run, run.manifest.baseline, flip.sample_id), _tokens(run, flip.variant, flip.sample_id), texts
+        ),
+    )
+
+
+def _tokens(run: Run, variant: str, sample_id: str) -> tuple[list[int], object]:
+    record: Any = run.records[variant].loc[sample_id]
+    return list(record["output_token_ids"]), record["logprobs"]
+
+
+def _choices(flips: Sequence[FlippedSample]) -> dict[str, list[str]]:
+    """What the flips can be filtered by, with the values they have."""
+    return {
+        "variant": list(dict.fromkeys(flip.variant for flip in flips)),
+        "task": sorted({flip.task for flip in flips}),
+        "length": [str(length) for length in sorted({flip.context_length for flip in flips})],
+        "direction": [way for way in ("down", "up") if any(flip.direction == way for flip in flips)],
+        "outcome": sorted({flip.candidate_outcome for flip in flips}),
+    }
+
+
+SECTION = Section("Which: the flipped samples", 30, lambda run, _: flips_section(run), link="Which: flips")

@@ -1,0 +1,1 @@
+"""What differs when nothing was changed."""

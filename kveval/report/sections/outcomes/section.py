@@ -1,0 +1,34 @@
+"""Counts of every outcome, by variant and context length."""
+
+from __future__ import annotations
+
+from kveval.judge.pairing import groups, members
+from kveval.judge.run_data import Run
+from kveval.report.rows import baseline_first
+from kveval.report.section import Section
+from kveval.run.records import OUTCOMES
+
+
+def outcomes_table(run: Run) -> list[tuple[str, int | None, dict[str, int]]]:
+    """(variant, context length or None for all, count by outcome); "missing" has no record."""
+    rows = []
+    for variant in baseline_first(run):
+        outcomes = run.records[variant.name]["outcome"]
+        for group in groups(run.samples):
+            if group.level not in ("overall", "length"):
+                continue
+            asked = members(run.samples, group).index
+            if variant.role == "aa" and run.manifest.aa_sample_ids is not None:
+                asked = asked.intersection(run.manifest.aa_sample_ids)
+            counts = outcomes.reindex(asked).fillna("missing").value_counts()
+            rows.append(
+                (
+                    variant.name,
+                    group.context_length,
+                    {outcome: int(counts.get(outcome, 0)) for outcome in (*OUTCOMES, "missing")},
+                )
+            )
+    return rows
+
+
+SECTION = Section("Outcomes", 23, lambda run, _: outcomes_table(run), part_of="where")

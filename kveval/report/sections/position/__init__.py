@@ -1,0 +1,1 @@
+"""Score by position in a long output."""

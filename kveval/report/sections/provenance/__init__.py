@@ -1,0 +1,1 @@
+"""What every engine was doing, and how to repeat the run."""

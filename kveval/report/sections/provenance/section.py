@@ -1,0 +1,46 @@
+"""What every engine was really doing, and how to repeat the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kveval.judge.run_data import Run
+from kveval.report.rows import baseline_first
+from kveval.report.section import Section
+from kveval.run.facts import Facts
+
+# They differ between launches of the same engine, and say nothing about its answers.
+_VOLATILE_FACTS = {"startup_seconds", "kv_cache_gib"}
+_CAPACITY_FACTS = {"kv_capacity_tokens", "kv_capacity_ratio"}
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    value: Any
+    differs: bool
+    note: str | None = None
+
+
+def facts_table(run: Run) -> list[tuple[str, list[Fact]]]:
+    """(fact, its value for every variant), the baseline's first; differences from it are marked."""
+    variants = baseline_first(run)
+    reference = variants[0].facts
+    keys = [key for key in Facts.model_fields if key != "declared"]
+    table = []
+    for key in keys:
+        if all(getattr(variant.facts, key) in (None, []) for variant in variants):
+            continue
+        row = []
+        for variant in variants:
+            facts = variant.facts
+            value = getattr(facts, key)
+            differs = value is not None and key not in _VOLATILE_FACTS and value != getattr(reference, key)
+            saves_nothing = key in _CAPACITY_FACTS and facts.is_emulated
+            note = "emulated: no memory saved" if saves_nothing else "declared" if facts.is_declared(key) else None
+            row.append(Fact(", ".join(map(str, value)) if isinstance(value, list) else value, differs, note))
+        table.append((key, row))
+    return table
+
+
+SECTION = Section("Provenance", 60, lambda run, _: facts_table(run))

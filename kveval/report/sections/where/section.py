@@ -1,0 +1,69 @@
+"""Score against context length, for every variant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from kveval.judge.diff import Judgement
+from kveval.judge.pairing import Group, groups
+from kveval.judge.run_data import Run
+from kveval.judge.scores import own_score
+from kveval.judge.stats import Score
+from kveval.report.html.charts import Chart, score_chart
+from kveval.report.rows import baseline_first
+from kveval.report.section import Section
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Holds the charts, and the table behind them: (cell, length or overall; score by variant)."""
+
+    charts: list[Chart]
+    rows: list[tuple[Group, dict[str, Score]]]
+
+
+def scores(run: Run, judgement: Judgement) -> Scores:
+    confidence = judgement.policy.confidence
+    rows = scores_table(run, confidence)
+    return Scores(charts(run, rows, confidence), rows)
+
+
+def scores_table(run: Run, confidence: float) -> list[tuple[Group, dict[str, Score]]]:
+    """(cell, length or overall; score by variant)."""
+    return [
+        (group, {name: own_score(run, name, group, confidence=confidence) for name in run.manifest.variants})
+        for group in groups(run.samples)
+        if group.level != "family"
+    ]
+
+
+def charts(run: Run, table: list[tuple[Group, dict[str, Score]]], confidence: float) -> list[Chart]:
+    """All tasks together, then each family of several tasks, then each task; A/A runs are left out."""
+    shown = [variant.name for variant in baseline_first(run) if variant.role != "aa" and len(run.records[variant.name])]
+    styles = {name: index for index, name in enumerate(shown)}
+
+    def chart(title: str, rows: list[tuple[Group, dict[str, Score]]]) -> Chart:
+        series = {name: [(group.context_length or 0, scores[name]) for group, scores in rows] for name in shown}
+        return score_chart(title, series, styles)
+
+    tasks = list(dict.fromkeys(group.task for group, _ in table if group.task))
+    by_task = [chart(task, [row for row in table if row[0].task == task]) for task in tasks]
+    if len(tasks) == 1:
+        return by_task
+    by_family = []
+    for family in _families_of_several_tasks(run.samples):
+        of_family = replace(run, samples=run.samples[run.samples["family"] == family])
+        rows = [row for row in scores_table(of_family, confidence) if row[0].level == "length"]
+        by_family.append(chart(f"family {family}", rows))
+    return [chart("all tasks", [row for row in table if row[0].level == "length"]), *by_family, *by_task]
+
+
+def _families_of_several_tasks(samples: pd.DataFrame) -> list[str]:
+    """Those that are not all there is."""
+    tasks = samples[["family", "task"]].drop_duplicates().groupby("family").size()
+    return [str(family) for family, count in tasks.items() if 1 < count < tasks.sum()]
+
+
+SECTION = Section("Where: score against context length", 20, scores, link="Where")

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from support.make_run import make_run, make_samples, scored
+
+from kveval.judge.verdicts import Policy
+from kveval.report.terminal.summary import summary, summary_table
+from kveval.run.storage import to_json
+
+EMULATED = {"facts": {"storage": "emulated", "emulation": "int8 per_token_head", "kv_capacity_ratio": 1.0}}
+
+
+def printed(path: Path, width: int = 80) -> str:
+    file = io.StringIO()
+    Console(width=width, file=file).print(summary_table(path))
+    return file.getvalue()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return make_run(
+        tmp_path / "night",
+        answers={"bf16": scored(0.9), "fp8": scored(0.8), "int8": scored(0.9), "fp8-control": scored(0.9)},
+        variants={
+            "fp8": {
+                "facts": {"storage": "native", "effective_cache_dtype": "fp8_e4m3", "kv_capacity_ratio": 2.0},
+                "findings": [{"level": "warning", "code": "scales_1", "message": "scales are all 1.0"}],
+            },
+            "int8": EMULATED,
+            "fp8-control": {"role": "control", "of": "fp8"},
+            "nvfp4": {"status": "refused", "reason": "this device cannot", "facts": None},
+        },
+    )
+
+
+def test_summary_is_strict_json(run: Path) -> None:
+    document = json.loads(to_json(summary(run)))
+    assert document["partial"] is False
+    assert document["policy"]["margin"] == 0.02
+    rows = {(row["variant"], row["context_length"]): row for row in document["rows"]}
+    assert len(rows) == 5 * 3
+    fp8 = rows["fp8", 8192]
+    assert (fp8["n"], fp8["haystacks"], fp8["asked"], fp8["verdict"]) == (300, 30, 300, "fail")
+    assert fp8["delta"] == pytest.approx(fp8["score"] - fp8["baseline_score"])
+    assert fp8["low"] < fp8["delta"] < fp8["high"]
+    assert rows["fp8", None]["attribution"]["kernel"]["delta"] < -0.05
+    assert rows["nvfp4", None]["verdict"] == "inconclusive"
+    assert rows["bf16", 2048]["role"] == "baseline"
+    assert rows["fp8-control", None]["verdict"] is None
+
+
+def test_table_says_what_decides(run: Path) -> None:
+    text = printed(run)
+    assert "fp8  native fp8_e4m3, KV capacity x2.00" in text
+    assert "int8  emulated int8 per_token_head, no memory saved" in text
+    assert "nvfp4 is refused: this device cannot" in text
+    assert "fp8 fail: fails at" in text
+    assert "int8 pass: passes at 2,048 tokens and at 8,192 tokens" in " ".join(text.split())
+    assert "warning: scales are all 1.0" in text
+    assert "0 of 600/0" in text
+    assert text.count("refused") == 3
+    assert "kernel -" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_inconclusive_says_what_it_would_take(tmp_path: Path) -> None:
+    path = make_run(
+        tmp_path / "small",
+        samples=make_samples(lengths=(2048,), haystacks=12, questions=5),
+        answers={"bf16": scored(0.8), "fp8": scored(0.8)},
+    )
+    row = summary(path)["rows"][-1]
+    assert row["verdict"] == "inconclusive"
+    assert row["more_samples"] > 50
+    assert f"about {row['more_samples']} more samples" in " ".join(printed(path).split())
+
+
+def test_the_margin_is_the_users(run: Path) -> None:
+    assert summary(run, Policy(margin=0.5))["headlines"][0]["word"] == "pass"
+
+
+def test_a_running_run_is_partial(tmp_path: Path) -> None:
+    path = make_run(
+        tmp_path / "run",
+        answers={"bf16": scored(0.9), "fp8": scored(0.9)},
+        manifest={"status": "running"},
+        variants={"fp8": {"status": "running"}},
+    )
+    assert summary(path)["partial"] is True
+    assert "PARTIAL: this run is running" in printed(path)
+    assert summary(path)["headlines"][0]["word"] == "inconclusive"
+
+
+def test_markup_and_escapes_in_names_are_text(tmp_path: Path) -> None:
+    path = make_run(
+        tmp_path / "run",
+        answers={"bf16": scored(0.9), "fp8": scored(0.9)},
+        variants={"fp8": {"status": "failed", "reason": "[red]died[/red] \x1b[2J"}},
+    )
+    text = printed(path)
+    assert "[red]died[/red] ⟨U+001B⟩[2J" in text
+    assert "\x1b" not in text
