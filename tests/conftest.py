@@ -75,7 +75,7 @@ def own_tasks(tmp_path: Path) -> Path:
     (folder / "mine.yaml").write_text(
         f"include: {tasks_directory()}/needle/_needle_yaml\n"
         "task: kveval_mine\n"
-        "custom_dataset: !function kveval.tasks.families.needle.needle.niah_multikey\n"
+        "custom_dataset: !function kveval.tasks.families.needle.builder.niah_multikey\n"
         "metadata: {version: 1, description: my own, keys: 5}\n"
     )
     return folder.parent

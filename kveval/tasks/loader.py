@@ -18,7 +18,7 @@ from kveval.errors import ConfigError, KvevalError, nearest
 from kveval.resources import tasks_directory
 from kveval.tasks.dataset import PREVIEW, HaystackDataset
 from kveval.tasks.task import Sample, Task
-from kveval.tasks.user_code import one_line, own_code
+from kveval.tasks.user_code import one_line, user_code
 
 PREFIX = "kveval_"
 """Task names begin with it in YAML, where they live beside lm-eval's own; kveval's users may leave it out."""
@@ -209,7 +209,7 @@ def _scorer(info: TaskInfo, task: Any) -> Callable[[Mapping[str, Any], str], dic
     where = f"task file {info.path}: process_results"
 
     def score(doc: Mapping[str, Any], text: str) -> dict[str, float]:
-        with own_code(where):
+        with user_code(where):
             metrics = task.process_results(doc, [text])
         if not isinstance(metrics, dict) or "score" not in metrics:
             raise ConfigError(f"{where} returns {metrics!r}; allowed: a dict with 'score'")

@@ -9,7 +9,7 @@ from kveval.errors import ConfigError, KvevalError
 
 
 @contextmanager
-def own_code(what: str) -> Iterator[None]:
+def user_code(what: str) -> Iterator[None]:
     """Around code that may raise whatever it likes.
 
     Raises:

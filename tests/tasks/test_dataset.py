@@ -6,7 +6,7 @@ from kveval.errors import ConfigError
 from kveval.resources import tasks_directory
 from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.families.needle.needle import niah_single
+from kveval.tasks.families.needle.builder import niah_single
 from kveval.tasks.loader import list_tasks, load_tasks
 from kveval.tasks.task import Cell
 

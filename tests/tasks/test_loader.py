@@ -16,7 +16,7 @@ from kveval.tasks.task import Cell
 OWN_TASK = """
 include: {shipped}/needle/_needle_yaml
 task: {name}
-custom_dataset: !function kveval.tasks.families.needle.needle.niah_multikey
+custom_dataset: !function kveval.tasks.families.needle.builder.niah_multikey
 metadata:
   version: 7
   description: my own

@@ -27,7 +27,7 @@ from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.external.fixed_prompts import check_fits, fixed_prompt_samples
 from kveval.tasks.loader import check_scorer, hash_task_files, list_tasks, load_tasks, own_tasks
 from kveval.tasks.task import Cell, Sample, Task
-from kveval.tasks.user_code import own_code
+from kveval.tasks.user_code import user_code
 
 # Room above the longest prompt and its output for the smoke questions.
 _SLACK_TOKENS = 8
@@ -153,7 +153,7 @@ def samples_of_cell(
     route = routes.get(task.name)
     if route is None or route.form == "text":
         return build_samples(task, cell, prompt_format)
-    with own_code(f"task {task.name!r} at context_length {cell.context_length}: its builder"):
+    with user_code(f"task {task.name!r} at context_length {cell.context_length}: its builder"):
         return chat_samples(task, cell, chat)
 
 

@@ -21,7 +21,7 @@ _LACKS: dict[Lack, str] = {
     "template": "the model has no chat template",
     "turns": "the chat template does not render a conversation of several turns",
     "tools": "the chat template does not render tools",
-    "clock": "the chat template writes today's date; fix it with chat_template_kwargs",
+    "date": "the chat template writes today's date; fix it with chat_template_kwargs",
 }
 
 

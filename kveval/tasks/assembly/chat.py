@@ -14,7 +14,7 @@ from kveval.errors import ConfigError, PlanError
 from kveval.tasks.assembly.prompt import fixed_date, transformers_tokenizer
 
 Messages = Sequence[Mapping[str, Any]]
-Lack = Literal["template", "turns", "tools", "clock"]
+Lack = Literal["template", "turns", "tools", "date"]
 
 _MARKER = "kveval_marker"
 _TURNS = (
@@ -54,7 +54,7 @@ class ChatTemplate:
     def lack(self, *, tools: bool) -> Lack | None:
         """Why this template cannot serve conversations through a chat endpoint; None when it can.
 
-        ``clock``: what it writes depends on the day, so that the server's prompt is not the one planned.
+        ``date``: what it writes depends on the day, so that the server's prompt is not the one planned.
         """
         try:
             text = self.text(_TURNS, (_TOOL,) if tools else ())
@@ -67,10 +67,10 @@ class ChatTemplate:
         if tools and _TOOL["function"]["name"] not in text:  # type: ignore[index]
             return "tools"
         if text != self.text(_TURNS, (_TOOL,) if tools else (), lambda layout: f"another {layout}"):
-            return "clock"
+            return "date"
         return None
 
-    def text(self, messages: Messages, tools: Messages = (), clock: Callable[[str], str] = fixed_date) -> str:
+    def text(self, messages: Messages, tools: Messages = (), strftime_now: Callable[[str], str] = fixed_date) -> str:
         """The conversation and the opening of the answer; a last assistant message is its beginning.
 
         Raises:
@@ -86,7 +86,7 @@ class ChatTemplate:
                 tokenize=False,
                 add_generation_prompt=not begun,
                 continue_final_message=begun,
-                **{"strftime_now": clock, **self.variables},
+                **{"strftime_now": strftime_now, **self.variables},
             )
         except (ConfigError, PlanError):
             raise

@@ -1,11 +1,11 @@
-"""What a builder and its source need beyond a `Builder` and a `Source` to be asked through a chat endpoint."""
+"""What a builder and its source need beyond a `Builder` and a `TextSource` to be asked through a chat endpoint."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from kveval.tasks.assembly.filler import Source
+from kveval.tasks.assembly.filler import TextSource
 from kveval.tasks.assembly.haystack import Builder
 from kveval.tasks.task import Chat
 
@@ -26,7 +26,7 @@ class ChatBuilder(Builder, Protocol):
         ...
 
 
-class ElasticSource(Source, Protocol):
+class ElasticSource(TextSource, Protocol):
     """A source whose pieces can be made longer or shorter."""
 
     def prose(self, index: int) -> str: ...

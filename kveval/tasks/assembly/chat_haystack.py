@@ -19,7 +19,7 @@ import numpy as np
 from kveval.errors import PlanError
 from kveval.tasks.assembly.chat import ChatTemplate
 from kveval.tasks.assembly.chat_builder import ElasticSource
-from kveval.tasks.assembly.filler import Source
+from kveval.tasks.assembly.filler import TextSource
 from kveval.tasks.assembly.haystack import Question, numbers_and_phases, plan_haystack
 from kveval.tasks.assembly.placement import SLACK_TOKENS
 from kveval.tasks.corpora.texts import source
@@ -46,8 +46,8 @@ def chat_samples(task: Task, cell: Cell, template: ChatTemplate) -> list[Sample]
     """
     return [
         sample
-        for index, (numbers, phase) in enumerate(numbers_and_phases(task, cell))
-        for sample in _ChatHaystack(task, cell, template, index, numbers, phase).samples()
+        for index, (numbers, depth_shift) in enumerate(numbers_and_phases(task, cell))
+        for sample in _ChatHaystack(task, cell, template, index, numbers, depth_shift).samples()
     ]
 
 
@@ -55,12 +55,12 @@ class _ChatHaystack:
     """One haystack under construction; `_filler` are piece indexes, `_elastic` is the one that grows."""
 
     def __init__(
-        self, task: Task, cell: Cell, template: ChatTemplate, index: int, numbers: range, phase: float
+        self, task: Task, cell: Cell, template: ChatTemplate, index: int, numbers: range, depth_shift: float
     ) -> None:
         self._task, self._cell, self._template, self._index = task, cell, template, index
         rng = seeded(task.name, cell.context_length, index, cell.seed)
         where = f"task {task.name!r} at context_length {cell.context_length}, haystack {index}"
-        self._plan = plan_haystack(f"{where}: its builder", task.builder, numbers, phase, rng)
+        self._plan = plan_haystack(f"{where}: its builder", task.builder, numbers, depth_shift, rng)
         self._source = cast(ElasticSource, self._plan.source or self._plan.retell(source(cell.haystack_style)))
         self._counts = _piece_counts(self._source, template)
         self._planted = [needle.lead + needle.text for needle in self._plan.needles]
@@ -232,7 +232,7 @@ class _ChatHaystack:
 
 
 @lru_cache(maxsize=8)
-def _piece_counts(pieces: Source, template: ChatTemplate) -> Any:
+def _piece_counts(pieces: TextSource, template: ChatTemplate) -> Any:
     """Tokens of a piece by its index, each counted once."""
 
     @cache

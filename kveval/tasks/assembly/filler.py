@@ -31,7 +31,7 @@ class Cut(IntEnum):
     PIECE = 4
 
 
-class Source(Protocol):
+class TextSource(Protocol):
     """Text that comes in pieces: paragraphs, documents, files.
 
     A piece begins with what separates it from the one before (``"\\n\\n"``), so pieces concatenate to text.
@@ -48,7 +48,7 @@ class Source(Protocol):
     def __hash__(self) -> int: ...
 
 
-class Run(NamedTuple):
+class FillerTokens(NamedTuple):
     """Filler of one haystack.
 
     Attributes:
@@ -63,12 +63,12 @@ class Run(NamedTuple):
 class Filler:
     """A source under one tokenizer. Every piece is tokenized at most once in the life of this object."""
 
-    def __init__(self, source: Source, tokenizer: Tokenizer) -> None:
+    def __init__(self, source: TextSource, tokenizer: Tokenizer) -> None:
         self.source = source
         self._tokenizer = tokenizer
-        self._pieces: dict[int, Run] = {}
+        self._pieces: dict[int, FillerTokens] = {}
 
-    def run(self, rng: random.Random, tokens: int, forbidden: Collection[str], *, opens_context: bool) -> Run:
+    def draw(self, rng: random.Random, tokens: int, forbidden: Collection[str], *, opens_context: bool) -> FillerTokens:
         """At least `tokens` tokens of whole pieces, in an order drawn from `rng`.
 
         Args:
@@ -101,7 +101,7 @@ class Filler:
         if opens_context and runs:
             text = self.source.text(chosen[0]).lstrip()
             runs[0] = _cut_places(text, self._tokenizer.encode([text])[0])
-        return Run(np.concatenate([run.ids for run in runs]), np.concatenate([run.cuts for run in runs]))
+        return FillerTokens(np.concatenate([run.ids for run in runs]), np.concatenate([run.cuts for run in runs]))
 
     def _tokenized(self, order: Iterator[int]) -> Iterator[int]:
         while batch := list(islice(order, _BATCH_PIECES)):
@@ -121,12 +121,12 @@ class Filler:
         return {chosen[i] for i in np.searchsorted(ends, places, side="right")}
 
 
-def _cut_places(text: str, encoding: Encoding) -> Run:
+def _cut_places(text: str, encoding: Encoding) -> FillerTokens:
     """Marks tokens before which a text may be cut: never inside a character, best at the end of a sentence."""
     spans = encoding.spans
     cuts = np.zeros(len(spans), np.int8)
     if len(spans) == 0:
-        return Run(encoding.ids, cuts)
+        return FillerTokens(encoding.ids, cuts)
     codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
     ends = spans[:-1, 1]
     whole = spans[1:, 0] >= ends
@@ -139,4 +139,4 @@ def _cut_places(text: str, encoding: Encoding) -> Run:
     sentence = word & (line | (closed & ~((after >= ord("a")) & (after <= ord("z")))))
     cuts[1:] = np.where(sentence, Cut.SENTENCE, np.where(word, Cut.WORD, np.where(whole, Cut.CHARACTER, Cut.NEVER)))
     cuts[0] = Cut.PIECE
-    return Run(encoding.ids, cuts)
+    return FillerTokens(encoding.ids, cuts)

@@ -14,14 +14,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from kveval.errors import ConfigError, PlanError
-from kveval.tasks.assembly.filler import Cut, Filler, Source
+from kveval.tasks.assembly.filler import Cut, Filler, TextSource
 from kveval.tasks.assembly.placement import Placed, end_of_filler, interleave, opener, positions
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.assembly.tokenizer import Tokenizer
 from kveval.tasks.corpora.texts import source
 from kveval.tasks.seeding import seeded
 from kveval.tasks.task import Cell, Prompt, Sample, Task
-from kveval.tasks.user_code import own_code
+from kveval.tasks.user_code import user_code
 
 _CONTEXT = "KVEVALQCONTEXTQMARKER"
 _EXCERPT_TOKENS = 24
@@ -75,29 +75,30 @@ class Haystack:
     needles: Sequence[Needle]
     questions: Sequence[Question]
     forbidden: frozenset[str] = frozenset()
-    source: Source | None = None
+    source: TextSource | None = None
     least_cut: Cut = Cut.WORD
-    retell: Callable[[Source], Source] = lambda source: source
+    retell: Callable[[TextSource], TextSource] = lambda source: source
 
 
 class Builder(Protocol):
     """A task's one idea: what to plant and what to ask."""
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         """Plans one haystack.
 
         Args:
             numbers: the samples' numbers in their cell; one question each.
-            phase: in [0, 1), stratified over the haystacks of a cell. Needle k of K at depth 100 * (k + phase) / K
-                covers the context evenly in every haystack and in different places in each.
+            depth_shift: in [0, 1), stratified over the haystacks of a cell. Put needle k of K at depth
+                100 * (k + depth_shift) / K (see `depths_percent`): needles then cover the context evenly in every
+                haystack, and stand in different places in each.
             rng: seeded by (task, context_length, haystack index, seed).
         """
         ...
 
 
-def depths_percent(needles: int, phase: float) -> list[float]:
-    """Evenly spaced depths in [0, 100), shifted by phase * spacing."""
-    return [100 * (k + phase) / needles for k in range(needles)]
+def depths_percent(needles: int, depth_shift: float) -> list[float]:
+    """Evenly spaced depths in [0, 100), shifted by depth_shift * spacing."""
+    return [100 * (k + depth_shift) / needles for k in range(needles)]
 
 
 def haystack_numbers(cell: Cell, builder: object = None) -> list[range]:
@@ -126,13 +127,13 @@ def iter_haystacks(task: Task, cell: Cell, prompt_format: PromptFormat) -> Itera
     Raises:
         PlanError: a haystack does not fit its context_length or the filler is too short for it.
     """
-    for index, (numbers, phase) in enumerate(numbers_and_phases(task, cell)):
-        yield _assemble(task, cell, prompt_format, index, numbers, phase)
+    for index, (numbers, depth_shift) in enumerate(numbers_and_phases(task, cell)):
+        yield _assemble(task, cell, prompt_format, index, numbers, depth_shift)
 
 
 def numbers_and_phases(task: Task, cell: Cell) -> Iterator[tuple[range, float]]:
-    """Of every haystack of a cell: its samples' numbers, and its phase as `Builder.haystack` takes it."""
-    with own_code(f"task {task.name!r}: most_questions of its builder"):
+    """Of every haystack of a cell: its samples' numbers, and its depth_shift as `Builder.haystack` takes it."""
+    with user_code(f"task {task.name!r}: most_questions of its builder"):
         numbers = haystack_numbers(cell, task.builder)
     rng = seeded(task.name, cell.context_length, "phases", cell.seed)
     strata = list(range(len(numbers)))
@@ -150,11 +151,11 @@ class _Frame:
 
 
 def _assemble(
-    task: Task, cell: Cell, prompt_format: PromptFormat, index: int, numbers: range, phase: float
+    task: Task, cell: Cell, prompt_format: PromptFormat, index: int, numbers: range, depth_shift: float
 ) -> list[Sample]:
     rng = seeded(task.name, cell.context_length, index, cell.seed)
     where = f"task {task.name!r} at context_length {cell.context_length}, haystack {index}"
-    plan = plan_haystack(f"{where}: its builder", task.builder, numbers, phase, rng)
+    plan = plan_haystack(f"{where}: its builder", task.builder, numbers, depth_shift, rng)
     frame = _frame(task, prompt_format, plan)
     room = [cell.context_length - len(frame.head) - len(foot) for foot in frame.feet]
     opens = opener([needle.depth_percent for needle in plan.needles], min(room))
@@ -163,9 +164,9 @@ def _assemble(
     _refuse_short(task, cell, index, min(room), planted_tokens, len(planted))
 
     forbidden = {string.lower() for string in plan.forbidden}
-    with own_code(f"{where}: its filler"):
+    with user_code(f"{where}: its filler"):
         text = plan.source or plan.retell(source(cell.haystack_style))
-        filler = _filler(text, prompt_format.tokenizer).run(
+        filler = _filler(text, prompt_format.tokenizer).draw(
             rng, max(room) - planted_tokens + 1, forbidden, opens_context=opens is None
         )
     ends = [end_of_filler(filler.cuts, tokens - planted_tokens) for tokens in room]
@@ -219,7 +220,7 @@ def _assemble(
     return samples
 
 
-def plan_haystack(who: str, builder: Builder, numbers: range, phase: float, rng: random.Random) -> Haystack:
+def plan_haystack(who: str, builder: Builder, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
     """A builder's haystack, held to what `Haystack`, `Needle` and `Question` say.
 
     Args:
@@ -228,8 +229,8 @@ def plan_haystack(who: str, builder: Builder, numbers: range, phase: float, rng:
     Raises:
         ConfigError: the builder fails, or returns what would show late or only as scores of zero.
     """
-    with own_code(who):
-        plan = builder.haystack(numbers, phase, rng)
+    with user_code(who):
+        plan = builder.haystack(numbers, depth_shift, rng)
         fault = next(_faults(plan, numbers), None)
     if fault:
         raise ConfigError(f"{who} {fault}")
@@ -294,7 +295,7 @@ def frame_texts(task: Task, prompt_format: PromptFormat, fields: Mapping[str, An
         PlanError: ``doc_to_text`` does not hold the context exactly once.
     """
     doc = {**fields, "context": _CONTEXT}
-    with own_code(f"task {task.name!r}: doc_to_text or gen_prefix"):
+    with user_code(f"task {task.name!r}: doc_to_text or gen_prefix"):
         text, prefix = task.render(doc), task.answer_prefix(doc)
     parts = text.split(_CONTEXT)
     if len(parts) != 2:
@@ -324,7 +325,7 @@ def _refuse_short(task: Task, cell: Cell, index: int, room: int, planted_tokens:
 
 
 @lru_cache(maxsize=8)
-def _filler(text: Source, tokenizer: Tokenizer) -> Filler:
+def _filler(text: TextSource, tokenizer: Tokenizer) -> Filler:
     """One `Filler` per source and tokenizer and process, so that text is tokenized once."""
     return Filler(text, tokenizer)
 

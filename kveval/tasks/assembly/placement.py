@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kveval.tasks.assembly.filler import Cut, Run
+from kveval.tasks.assembly.filler import Cut, FillerTokens
 
 SLACK_TOKENS = 8
 """A prompt has at most this many tokens less than its context_length, and never more than context_length."""
@@ -90,7 +90,7 @@ def _cut_near(cuts: np.ndarray, target: float, tolerance: float, low: int, least
 
 
 def interleave(
-    filler: Run, planted: Sequence[np.ndarray], places: Sequence[tuple[int, int]], end: int
+    filler: FillerTokens, planted: Sequence[np.ndarray], places: Sequence[tuple[int, int]], end: int
 ) -> tuple[np.ndarray, dict[int, Placed]]:
     """Context of `end` filler tokens with all needles in their places, and where each needle is in it."""
     parts: list[np.ndarray] = []

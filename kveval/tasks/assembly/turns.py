@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from kveval.tasks.assembly.filler import Source
+from kveval.tasks.assembly.filler import TextSource
 from kveval.tasks.seeding import seeded
 
 _PROMPTS = (
@@ -46,7 +46,7 @@ def messages(exchanges: Sequence[str]) -> list[dict[str, str]]:
 class Turns:
     """A source's pieces as what an assistant says when a user asks for more."""
 
-    def __init__(self, told: Source) -> None:
+    def __init__(self, told: TextSource) -> None:
         self.name = told.name
         self._told = told
 
@@ -64,6 +64,6 @@ class Turns:
 
 
 @lru_cache(maxsize=8)
-def turns(told: Source) -> Turns:
+def turns(told: TextSource) -> Turns:
     """One `Turns` of a source, so that its pieces are tokenized once."""
     return Turns(told)

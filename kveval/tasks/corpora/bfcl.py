@@ -40,7 +40,7 @@ _LIKE_FUNCTION = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class Function:
+class ToolFunction:
     """Something that can be called.
 
     Attributes:
@@ -67,7 +67,7 @@ class Function:
 
 
 @dataclass(frozen=True, eq=False)
-class Request:
+class ToolRequest:
     """What a user asks for.
 
     Attributes:
@@ -78,7 +78,7 @@ class Request:
 
     kind: Kind
     text: str
-    candidates: tuple[Function, ...]
+    candidates: tuple[ToolFunction, ...]
     expected: tuple[Mapping[str, Any], ...]
 
     @property
@@ -99,7 +99,7 @@ class Request:
     def stems(self) -> frozenset[str]:
         return stems(self.text)
 
-    def may_be_served_by(self, function: Function) -> bool:
+    def may_be_served_by(self, function: ToolFunction) -> bool:
         """Whether a function is so like this request, or one of its own functions, that calling it might be right."""
         likely = _likeness(self.stems, function.stems) >= _LIKE_REQUEST
         return likely or any(
@@ -109,13 +109,13 @@ class Request:
 
 
 @lru_cache(maxsize=1)
-def functions() -> tuple[Function, ...]:
+def functions() -> tuple[ToolFunction, ...]:
     """Every function of BFCL's Python and live categories that is not overlong, one of each name.
 
     Raises:
         DataError: the package cannot be fetched.
     """
-    found: dict[str, Function] = {}
+    found: dict[str, ToolFunction] = {}
     for name in (*_FILES.values(), *_MORE_FUNCTIONS):
         for row in _rows(name):
             for function in _functions(row):
@@ -125,7 +125,7 @@ def functions() -> tuple[Function, ...]:
 
 
 @lru_cache(maxsize=4)
-def requests(kind: Kind) -> tuple[Request, ...]:
+def requests(kind: Kind) -> tuple[ToolRequest, ...]:
     """Requests of a kind, in BFCL's order.
 
     Raises:
@@ -142,14 +142,14 @@ def stems(text: str) -> frozenset[str]:
     return frozenset(word[:_STEM_CHARACTERS] for word in _WORD.findall(plain))
 
 
-def _request(kind: Kind, row: Mapping[str, Any], truth: Sequence[Mapping[str, Any]]) -> Iterator[Request]:
+def _request(kind: Kind, row: Mapping[str, Any], truth: Sequence[Mapping[str, Any]]) -> Iterator[ToolRequest]:
     """Yields one request, or none when it is too long or its truth does not satisfy its schema."""
     text = " ".join(row["question"][0][-1]["content"].split())
     candidates = tuple(_functions(row))
     expected = tuple(
         {"name": tool_name(name), "parameters": parameters} for call in truth for name, parameters in call.items()
     )
-    request = Request(kind, text, candidates, expected)
+    request = ToolRequest(kind, text, candidates, expected)
     if len({function.name for function in candidates}) < len(candidates) or len(text) > _LONGEST_REQUEST_CHARACTERS:
         return
     if sum(len(function.line) for function in candidates) > _LONGEST_CANDIDATES_CHARACTERS:
@@ -192,10 +192,10 @@ def _spelled(value: Any) -> Any:
     return value
 
 
-def _functions(row: Mapping[str, Any]) -> Iterator[Function]:
+def _functions(row: Mapping[str, Any]) -> Iterator[ToolFunction]:
     for declared in row["function"]:
         name = tool_name(declared["name"])
-        yield Function(name, {**declared, "name": name})
+        yield ToolFunction(name, {**declared, "name": name})
 
 
 def _rows(name: str) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from kveval.errors import StorageError
 from kveval.run.storage import storage, to_json, write_atomically
-from kveval.tasks.assembly.filler import Source
+from kveval.tasks.assembly.filler import TextSource
 from kveval.tasks.corpora.cache import cache_directory
 from kveval.tasks.corpora.texts import HOTPOTQA, LONG_CONTEXT, SQUAD
 from kveval.tasks.scoring.answers import contains, normalized
@@ -112,13 +112,13 @@ class Library:
 
 
 @lru_cache(maxsize=1)
-def wikipedia_library() -> Source:
+def wikipedia_library() -> TextSource:
     """HotpotQA's documents: opening paragraphs of Wikipedia articles, about 9 million tokens."""
     return Library("hotpotqa documents", hotpotqa().documents)
 
 
 @lru_cache(maxsize=1)
-def mixed_library() -> Source:
+def mixed_library() -> TextSource:
     """SQuAD's documents among HotpotQA's, half and half as long as they last, so that neither kind stands out."""
     return Library("squad and hotpotqa documents", squad().documents, hotpotqa().documents)
 

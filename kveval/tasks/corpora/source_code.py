@@ -26,7 +26,7 @@ _LONGEST_DEFINITION = 800
 _DEFINED = re.compile(r"^[ \t]*(?:async )?(?:def|class) (\w+)", re.MULTILINE)
 _MANY_BLANK = re.compile(r"\n{3,}")
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,10 @@ class Definition:
         """Its code without the indentation of a method."""
         return textwrap.dedent(self.excerpt.code)
 
-    def tree(self) -> Function | ast.ClassDef:
+    def tree(self) -> FunctionNode | ast.ClassDef:
         """Syntax tree of `source`; line numbers and columns count in it."""
         node = ast.parse(self.source()).body[0]
-        if not isinstance(node, Function | ast.ClassDef):
+        if not isinstance(node, FunctionNode | ast.ClassDef):
             raise TypeError(f"{self.name} is a {type(node).__name__}")
         return node
 
@@ -81,7 +81,7 @@ class Definition:
 
 
 class CodeBase:
-    """Excerpts of a package, file by file, as a `Source` of filler.
+    """Excerpts of a package, file by file, as a `TextSource` of filler.
 
     A haystack takes files in an order of its own and the excerpts of a file in theirs. Excerpts above 2,400 characters
     are left out, so that there are places to plant definitions between whole excerpts even in a short context.
@@ -164,17 +164,17 @@ class _Module:
     def definitions(self) -> Iterator[tuple[Excerpt, str, bool]]:
         """Functions and classes of the module, and methods of its classes: each whole, its name, whether a class."""
         for node in self._body:
-            if isinstance(node, Function | ast.ClassDef):
+            if isinstance(node, FunctionNode | ast.ClassDef):
                 yield self._whole(node, None), node.name, isinstance(node, ast.ClassDef)
             if isinstance(node, ast.ClassDef):
-                methods = (method for method in node.body if isinstance(method, Function))
+                methods = (method for method in node.body if isinstance(method, FunctionNode))
                 yield from ((self._whole(method, node.name), method.name, False) for method in methods)
 
     def _cut(self, body: list[ast.stmt], first: int, past: int, owner: str | None) -> Iterator[Excerpt]:
         """Lines [first, past) of a module or a class."""
         at = first
         for node in body:
-            if isinstance(node, Function | ast.ClassDef):
+            if isinstance(node, FunctionNode | ast.ClassDef):
                 start, end = _lines(node)
                 yield from self._section(at, start, owner)
                 whole = self._whole(node, owner)
@@ -190,12 +190,12 @@ class _Module:
         if code:
             yield Excerpt(self._path, owner, code)
 
-    def _whole(self, node: Function | ast.ClassDef, owner: str | None) -> Excerpt:
+    def _whole(self, node: FunctionNode | ast.ClassDef, owner: str | None) -> Excerpt:
         start, end = _lines(node)
         return Excerpt(self._path, owner, "\n".join(self._lines[start:end]))
 
 
-def _lines(node: Function | ast.ClassDef) -> tuple[int, int]:
+def _lines(node: FunctionNode | ast.ClassDef) -> tuple[int, int]:
     """First and past-last line of a definition with its decorators, from 0."""
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     return first - 1, node.end_lineno or node.lineno

@@ -16,7 +16,7 @@ from kveval.tasks.external.fixed_prompts import FixedPrompt, FixedPromptTask
 from kveval.tasks.external.hub import hub_bounded, needs_hub
 from kveval.tasks.loader import quiet, read_task_file
 from kveval.tasks.task import Task
-from kveval.tasks.user_code import one_line, own_code
+from kveval.tasks.user_code import one_line, user_code
 
 PREFIX = "lm_eval:"
 FAMILY = "lm_eval"
@@ -125,7 +125,7 @@ def _decision(task: Any, document: Mapping[str, Any], name: str) -> Metric:
     Raises:
         ConfigError: there is none, or the task's own code fails.
     """
-    with own_code(f"tasks: the scorer of {name}"):
+    with user_code(f"tasks: the scorer of {name}"):
         target = task.doc_to_target(document)
         results = _results(task, document, target if isinstance(target, str) else "")
     first = next(iter(results))
@@ -197,7 +197,7 @@ class _Guard:
 
     def prompts(self, style: PromptStyle) -> list[FixedPrompt]:
         """What ``lm_eval`` would send, with ``--apply_chat_template`` where the style is chat."""
-        with own_code(f"tasks: the prompt of {self._name}"), quiet():
+        with user_code(f"tasks: the prompt of {self._name}"), quiet():
             self._task.set_fewshot_seed(_FEWSHOT_SEED)
             return list(self._prompts(style))
 
@@ -226,7 +226,7 @@ class _Guard:
         Raises:
             ConfigError: its scorer fails on the output, or what decides is no number from 0 to 1.
         """
-        with own_code(f"the scorer of {self._name}"), quiet():
+        with user_code(f"the scorer of {self._name}"), quiet():
             results = _results(self._task, self._documents[doc["document"]], text)
         numbers = {
             f"{metric},{name}": number

@@ -240,7 +240,7 @@ from kveval.tasks.assembly.parameters import Parameters
 
 @dataclass(frozen=True)
 class Own(Parameters):
-    def haystack(self, numbers, phase, rng):
+    def haystack(self, numbers, depth_shift, rng):
         needles = [Needle(f"The code of box {n} is {7000000 + n}.", 50) for n in numbers]
         number = numbers[0]
         questions = [
@@ -258,7 +258,7 @@ def test_the_same_question_twice_is_refused(plan_of: Planner, own_tasks: Path) -
     yaml = own_tasks / "own" / "mine.yaml"
     yaml.write_text(
         yaml.read_text()
-        .replace("kveval.tasks.families.needle.needle.niah_multikey", "boxes.own")
+        .replace("kveval.tasks.families.needle.builder.niah_multikey", "boxes.own")
         .replace(", keys: 5", "")
     )
     (yaml.parent / "boxes.py").write_text(OWN_BUILDER)

@@ -35,7 +35,7 @@ class Counting(StandInTokenizer):
 
 
 def run_of(pieces, tokens=1, forbidden=(), opens_context=False):
-    return Filler(Words(pieces), StandInTokenizer()).run(
+    return Filler(Words(pieces), StandInTokenizer()).draw(
         random.Random(0), tokens, forbidden, opens_context=opens_context
     )
 
@@ -65,14 +65,14 @@ def test_every_piece_is_tokenized_once():
     tokenizer = Counting()
     filler = Filler(Words([f"\n\nPiece number {i}." for i in range(100)]), tokenizer)
     for seed in range(5):
-        filler.run(random.Random(seed), 300, (), opens_context=False)
+        filler.draw(random.Random(seed), 300, (), opens_context=False)
     assert tokenizer.encoded <= 100
 
 
 def test_runs_differ_by_seed_and_repeat_nothing():
     pieces = [f"\n\nPiece number {i:03}." for i in range(100)]
     first, second = (
-        Filler(Words(pieces), StandInTokenizer()).run(random.Random(s), 400, (), opens_context=False) for s in (1, 2)
+        Filler(Words(pieces), StandInTokenizer()).draw(random.Random(s), 400, (), opens_context=False) for s in (1, 2)
     )
     assert not np.array_equal(first.ids[:50], second.ids[:50])
     said = StandInTokenizer().decode(first.ids).split("\n\n")[1:]

@@ -27,7 +27,7 @@ from kveval.tasks.assembly.haystack import (
 )
 from kveval.tasks.assembly.placement import SLACK_TOKENS
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.families.needle.needle import ManySubjects, ManyValues, OfManyKinds, OfOneKind
+from kveval.tasks.families.needle.builder import ManySubjects, ManyValues, OfManyKinds, OfOneKind
 from kveval.tasks.task import Cell, Sample, Task
 
 STAND_IN = PromptFormat.stand_in()
@@ -112,7 +112,7 @@ class AtDepths:
     depths: list[float]
     least_cut: Cut = Cut.WORD
 
-    def haystack(self, numbers, phase, rng):
+    def haystack(self, numbers, depth_shift, rng):
         needles = [Needle(f"The code of box {i} is {7000000 + i}.", depth) for i, depth in enumerate(self.depths)]
         questions = [
             Question(
@@ -251,9 +251,9 @@ def test_the_first_question_of_a_haystack_is_not_always_the_shallowest():
     assert min(firsts) < 30 < 70 < max(firsts)
 
 
-@given(needles=st.integers(1, 50), phase=st.floats(0, 1, exclude_max=True))
-def test_depths_are_evenly_spaced(needles, phase):
-    depths = depths_percent(needles, phase)
+@given(needles=st.integers(1, 50), depth_shift=st.floats(0, 1, exclude_max=True))
+def test_depths_are_evenly_spaced(needles, depth_shift):
+    depths = depths_percent(needles, depth_shift)
     assert all(0 <= depth <= 100 for depth in depths)
     assert np.allclose(np.diff(depths), 100 / needles)
 
@@ -286,7 +286,7 @@ class Chatty:
 class Secret:
     source: Chatty
 
-    def haystack(self, numbers, phase, rng):
+    def haystack(self, numbers, depth_shift, rng):
         question = Question({"question": "What is the code of box 0?"}, ("7000000",), (0,))
         return Haystack(
             [Needle("The code of box 0 is 7000000.", 50)], [question], frozenset({"code of box 0"}), self.source
@@ -342,7 +342,7 @@ def plans(**changes):
     """A builder whose haystacks are right but for `changes` to the first needle, the first question or themselves."""
 
     class Plans:
-        def haystack(self, numbers, phase, rng):
+        def haystack(self, numbers, depth_shift, rng):
             needles = [Needle(f"The code of box {n} is {7000000 + n}.", 50) for n in numbers]
             questions = [Question({"question": f"Box {n}?"}, (str(7000000 + n),), (n,)) for n in numbers]
             for part, of in ((needles, Needle), (questions, Question)):
@@ -392,7 +392,7 @@ def test_a_builder_that_keeps_its_contract_is_asked():
 
 
 class Raises:
-    def haystack(self, numbers, phase, rng):
+    def haystack(self, numbers, depth_shift, rng):
         return rng.sample(range(len(numbers) - 1), len(numbers))
 
 

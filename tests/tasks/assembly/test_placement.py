@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kveval.tasks.assembly.filler import Cut, Run
+from kveval.tasks.assembly.filler import Cut, FillerTokens
 from kveval.tasks.assembly.placement import Placed, end_of_filler, interleave, opener, positions
 
 CUTS = st.lists(
@@ -74,7 +74,7 @@ def test_every_needle_is_placed_in_order_of_depth(cuts, needles, opens):
 
 
 def test_interleaving_keeps_every_token():
-    filler = Run(np.arange(10, dtype=np.int32), words(10))
+    filler = FillerTokens(np.arange(10, dtype=np.int32), words(10))
     planted = [np.array([100, 101], np.int32), np.array([200], np.int32)]
     context, placed = interleave(filler, planted, [(3, 1), (3, 0)], 8)
     assert context.tolist() == [0, 1, 2, 200, 100, 101, 3, 4, 5, 6, 7]

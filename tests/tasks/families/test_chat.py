@@ -169,7 +169,7 @@ def test_what_a_template_lacks(smollm2):
     refusing = "{% if tools %}{{ raise_exception('no tools') }}{% endif %}" + CHATML_TOOLS
     assert ChatTemplate(smollm2, {}, refusing).lack(tools=True) == "tools"
     dated = "{{ date or strftime_now('%d %b') }}" + CHATML_TOOLS
-    assert ChatTemplate(smollm2, {}, dated).lack(tools=True) == "clock"
+    assert ChatTemplate(smollm2, {}, dated).lack(tools=True) == "date"
     assert ChatTemplate(smollm2, {"date": "today"}, dated).lack(tools=True) is None
 
 

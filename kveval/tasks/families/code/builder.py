@@ -17,8 +17,8 @@ from kveval.tasks.assembly.haystack import Haystack, Needle, Question, depths_pe
 from kveval.tasks.corpora.source_code import Excerpt, code_base
 from kveval.tasks.dataset import HaystackDataset
 from kveval.tasks.families.code import targets
-from kveval.tasks.families.code.coined import Coiner
 from kveval.tasks.families.code.helpers import Helper, Place, chain, subjects
+from kveval.tasks.families.code.made_up_names import MadeUpNames
 from kveval.tasks.families.code.targets import Making, Target
 from kveval.tasks.scoring import sandbox
 
@@ -48,56 +48,56 @@ class CodeTask:
             raise ConfigError(f"calls={calls!r}; allowed: whole numbers from 2")
         return cls(calls)
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         raise NotImplementedError
 
 
 class FindFunction(CodeTask):
     """Real functions without their docstrings and under made-up names; which of them does a docstring describe?"""
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
-        coiner = Coiner(rng)
-        found = _targets([targets.described] * len(numbers), coiner, rng)
-        return _one_each(found, [_ask_for_name(target) for target in found], phase, coiner, rng)
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
+        made_up = MadeUpNames(rng)
+        found = _targets([targets.described] * len(numbers), made_up, rng)
+        return _one_each(found, [_ask_for_name(target) for target in found], depth_shift, made_up, rng)
 
 
 class FindDefinition(CodeTask):
     """Real definitions with one thing replaced: a default value, the parent class or the decorator; what is it?"""
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
-        coiner = Coiner(rng)
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
+        made_up = MadeUpNames(rng)
         kinds = (targets.default_value, targets.parent_class, targets.decorator)
-        found = _targets([kinds[(number + numbers.start) % len(kinds)] for number in numbers], coiner, rng)
+        found = _targets([kinds[(number + numbers.start) % len(kinds)] for number in numbers], made_up, rng)
         asked = [
             {"question": _DEFINED.format(about=target.about), "answer_lead": f"The {target.about} is"}
             for target in found
         ]
-        return _one_each(found, asked, phase, coiner, rng)
+        return _one_each(found, asked, depth_shift, made_up, rng)
 
 
 class CompleteLine(CodeTask):
     """A wrapper's first line to complete; it repeats the signature of a function far back."""
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
-        coiner = Coiner(rng)
-        found = _targets([targets.signature] * len(numbers), coiner, rng)
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
+        made_up = MadeUpNames(rng)
+        found = _targets([targets.signature] * len(numbers), made_up, rng)
         asked = [{"question": _WRAPPER.format(line=target.about), "answer_lead": target.about} for target in found]
-        return _one_each(found, asked, phase, coiner, rng)
+        return _one_each(found, asked, depth_shift, made_up, rng)
 
 
 class CallChain(CodeTask):
     """Functions that call functions that call functions, scattered; which number comes back in the end?"""
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
-        coiner = Coiner(rng)
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
+        made_up = MadeUpNames(rng)
         count = len(numbers)
-        depths = depths_percent(count * self.calls, phase)
+        depths = depths_percent(count * self.calls, depth_shift)
         rng.shuffle(depths)
-        values = [coiner.number(_VALUE_DIGITS) for _ in range(count)]
+        values = [made_up.number(_VALUE_DIGITS) for _ in range(count)]
         needles: list[Needle] = []
         questions = []
         for i, value in enumerate(values):
-            names = [coiner.function() for _ in range(self.calls)]
+            names = [made_up.function() for _ in range(self.calls)]
             places = [Place.draw(code_base().paths, rng) for _ in names]
             own = tuple(range(len(needles), len(needles) + self.calls))
             excerpts = chain(names, value, places, rng)
@@ -108,7 +108,7 @@ class CallChain(CodeTask):
             }
             questions.append(Question(fields, (value,), own, tuple(values[:i] + values[i + 1 :])))
         rng.shuffle(questions)
-        return Haystack(needles, questions, frozenset(coiner.given), code_base(), Cut.PIECE)
+        return Haystack(needles, questions, frozenset(made_up.drawn), code_base(), Cut.PIECE)
 
 
 class Execute(CodeTask):
@@ -125,10 +125,10 @@ class Execute(CodeTask):
         sandbox.require()
         return super().from_metadata(metadata)
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
-        coiner = Coiner(rng)
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
+        made_up = MadeUpNames(rng)
         helpers = [
-            Helper.draw(subject, Place.draw(code_base().paths, rng), coiner, rng)
+            Helper.draw(subject, Place.draw(code_base().paths, rng), made_up, rng)
             for subject in subjects(len(numbers), rng)
         ]
         asked = [_ask_for_program(helper, rng) for helper in helpers]
@@ -137,7 +137,7 @@ class Execute(CodeTask):
             for helper, fields in zip(helpers, asked, strict=True)
         ]
         subjects_ = {helper.subject for helper in helpers}
-        return _one_each(found, asked, phase, coiner, rng, subjects_)
+        return _one_each(found, asked, depth_shift, made_up, rng, subjects_)
 
 
 _DESCRIBED = """Which function in the source code does this description belong to? Its docstring has been removed.
@@ -196,9 +196,9 @@ def _ask_for_program(helper: Helper, rng: random.Random) -> dict[str, Any]:
     }
 
 
-def _targets(making: Sequence[Making], coiner: Coiner, rng: random.Random) -> list[Target]:
+def _targets(making: Sequence[Making], made_up: MadeUpNames, rng: random.Random) -> list[Target]:
     definitions = code_base().definitions
-    found = targets.planted(definitions, rng.sample(range(len(definitions)), len(definitions)), coiner, making)
+    found = targets.planted(definitions, rng.sample(range(len(definitions)), len(definitions)), made_up, making)
     if len(found) < len(making):
         raise ConfigError(
             f"{len(making)} questions about one haystack, and the code base has definitions for {len(found)}; "
@@ -210,22 +210,23 @@ def _targets(making: Sequence[Making], coiner: Coiner, rng: random.Random) -> li
 def _one_each(
     found: Sequence[Target],
     asked: Sequence[Mapping[str, Any]],
-    phase: float,
-    coiner: Coiner,
+    depth_shift: float,
+    made_up: MadeUpNames,
     rng: random.Random,
     forbidden: Sequence[str] | set[str] = (),
 ) -> Haystack:
     """One needle for each target in order of depth, and their questions in any order."""
     answers = [target.answer for target in found]
     needles = [
-        _needle(target.excerpt, depth) for target, depth in zip(found, depths_percent(len(found), phase), strict=True)
+        _needle(target.excerpt, depth)
+        for target, depth in zip(found, depths_percent(len(found), depth_shift), strict=True)
     ]
     questions = [
         Question(asked[i], (answers[i],), (i,), tuple(answers[:i] + answers[i + 1 :]))
         for i in rng.sample(range(len(found)), len(found))
     ]
     originals = (text for target in found for text in target.original)
-    return Haystack(needles, questions, frozenset((*coiner.given, *originals, *forbidden)), code_base(), Cut.PIECE)
+    return Haystack(needles, questions, frozenset((*made_up.drawn, *originals, *forbidden)), code_base(), Cut.PIECE)
 
 
 def _needle(excerpt: Excerpt, depth_percent: float) -> Needle:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kveval.tasks.corpora.source_code import Excerpt
 from kveval.tasks.corpora.words import NOUNS
-from kveval.tasks.families.code.coined import Coiner
+from kveval.tasks.families.code.made_up_names import MadeUpNames
 
 _ARGUMENTS = ("request", "value", "items", "options", "node", "queryset")
 _LINKS = (
@@ -79,13 +79,13 @@ class Helper:
     step: int
 
     @classmethod
-    def draw(cls, subject: str, place: Place, coiner: Coiner, rng: random.Random) -> Helper:
+    def draw(cls, subject: str, place: Place, made_up: MadeUpNames, rng: random.Random) -> Helper:
         modulus = rng.randrange(5, 12)
         return cls(
             place,
-            coiner.function(avoid=subject.split()),
+            made_up.function(avoid=subject.split()),
             subject,
-            tuple(coiner.variable() for _ in range(3)),
+            tuple(made_up.variable() for _ in range(3)),
             tuple(rng.sample(_MEANINGS, 3)),
             rng.randrange(1, 4),
             tuple(rng.sample(range(11, 100), 3)),

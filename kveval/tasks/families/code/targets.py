@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kveval.tasks.corpora.source_code import Definition, Excerpt, Function
-from kveval.tasks.families.code.coined import Coiner
+from kveval.tasks.corpora.source_code import Definition, Excerpt, FunctionNode
+from kveval.tasks.families.code.made_up_names import MadeUpNames
 
 _MOST_PARAMETERS = 5
 _SHORTEST, _LONGEST = 90, 420
@@ -37,11 +37,11 @@ class Target:
     original: frozenset[str]
 
 
-Making = Callable[[Definition, Coiner], Target | None]
+Making = Callable[[Definition, MadeUpNames], Target | None]
 """Makes a target of a definition, or None where the definition does not lend itself to it."""
 
 
-def described(definition: Definition, coiner: Coiner) -> Target | None:
+def described(definition: Definition, made_up: MadeUpNames) -> Target | None:
     """A function without its docstring and under a made-up name; about: the docstring's first paragraph."""
     if definition.is_class or '"' not in definition.excerpt.code or definition.name.startswith("__"):
         return None
@@ -56,7 +56,7 @@ def described(definition: Definition, coiner: Coiner) -> Target | None:
         or len(mentions) != 1
     ):
         return None
-    name = coiner.function(avoid=words(description))
+    name = made_up.function(avoid=words(description))
     bare = _without_docstring(node, source)
     if len(bare) > _LONGEST:
         return None
@@ -64,49 +64,49 @@ def described(definition: Definition, coiner: Coiner) -> Target | None:
     return _target(definition, changed, name, description, {description.lower()[:40]})
 
 
-def default_value(definition: Definition, coiner: Coiner) -> Target | None:
+def default_value(definition: Definition, made_up: MadeUpNames) -> Target | None:
     """A function with another default value for one parameter; about: ``the parameter x of the function y``."""
     if not _askable(definition) or definition.is_class or "=" not in definition.excerpt.code:
         return None
     node, source = definition.tree(), definition.source()
-    if not isinstance(node, Function):
+    if not isinstance(node, FunctionNode):
         return None
     plain = [(name, value) for name, value in _defaults(node) if isinstance(value, ast.Constant)]
     if not plain:
         return None
     name, value = plain[-1]
-    new = f'"{coiner.word()}"' if isinstance(value.value, str | None) else coiner.number(5)
+    new = f'"{made_up.word()}"' if isinstance(value.value, str | None) else made_up.number(5)
     changed = replaced(source, [(*_span(source, value), new)])
     return _target(
         definition, changed, new.strip('"'), f"default value of the parameter {name} of {_called(definition)}"
     )
 
 
-def parent_class(definition: Definition, coiner: Coiner) -> Target | None:
+def parent_class(definition: Definition, made_up: MadeUpNames) -> Target | None:
     """A class with another parent; about: the class."""
     if not _askable(definition) or not definition.is_class:
         return None
     node, source = definition.tree(), definition.source()
     if not isinstance(node, ast.ClassDef) or len(node.bases) != 1 or node.keywords:
         return None
-    name = coiner.class_name()
+    name = made_up.class_name()
     changed = replaced(source, [(*_span(source, node.bases[0]), name)])
     return _target(definition, changed, name, f"parent class of {_called(definition)}")
 
 
-def decorator(definition: Definition, coiner: Coiner) -> Target | None:
+def decorator(definition: Definition, made_up: MadeUpNames) -> Target | None:
     """A function with another decorator; about: the function."""
     if not _askable(definition) or definition.is_class or not definition.source().startswith("@"):
         return None
     node, source = definition.tree(), definition.source()
     if len(node.decorator_list) != 1:
         return None
-    name = coiner.variable()
+    name = made_up.variable()
     changed = replaced(source, [(*_span(source, node.decorator_list[0]), name)])
     return _target(definition, changed, name, f"decorator of {_called(definition)}")
 
 
-def signature(definition: Definition, coiner: Coiner) -> Target | None:
+def signature(definition: Definition, made_up: MadeUpNames) -> Target | None:
     """A function under a made-up name with made-up parameters; about: the line that begins its wrapper."""
     if definition.is_class or definition.name.startswith("__") or not _SHORTEST <= len(definition.source()) <= _LONGEST:
         return None
@@ -116,8 +116,8 @@ def signature(definition: Definition, coiner: Coiner) -> Target | None:
     own = [arg.arg for arg in _arguments(node) if arg.arg not in ("self", "cls")]
     if not 2 <= len(own) <= _MOST_PARAMETERS or definition.name in own:
         return None
-    names = {old: coiner.variable() for old in own}
-    names[definition.name] = coiner.function()
+    names = {old: made_up.variable() for old in own}
+    names[definition.name] = made_up.function()
     changed = _renamed(node, source, names)
     written = ast.parse(changed).body[0]
     if not isinstance(written, ast.FunctionDef):
@@ -126,7 +126,7 @@ def signature(definition: Definition, coiner: Coiner) -> Target | None:
 
 
 def planted(
-    definitions: Sequence[Definition], order: Sequence[int], coiner: Coiner, making: Sequence[Making]
+    definitions: Sequence[Definition], order: Sequence[int], made_up: MadeUpNames, making: Sequence[Making]
 ) -> list[Target]:
     """One target for each of `making`, from definitions in the given order.
 
@@ -136,7 +136,7 @@ def planted(
     indexes = iter(order)
     for make in making:
         for index in indexes:
-            target = make(definitions[index], coiner)
+            target = make(definitions[index], made_up)
             if target is not None and not any(_confusable(target, other) for other in targets):
                 targets.append(target)
                 break
@@ -183,14 +183,14 @@ def _confusable(one: Target, other: Target) -> bool:
     return originals or one.about == other.about or one.original == other.original
 
 
-def _defaults(node: Function) -> list[tuple[str, ast.expr]]:
+def _defaults(node: FunctionNode) -> list[tuple[str, ast.expr]]:
     positional = [*node.args.posonlyargs, *node.args.args]
     pairs = list(zip(positional[len(positional) - len(node.args.defaults) :], node.args.defaults, strict=True))
     named = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
     return [(arg.arg, value) for arg, value in [*pairs, *named] if value is not None]
 
 
-def _arguments(node: Function) -> list[ast.arg]:
+def _arguments(node: FunctionNode) -> list[ast.arg]:
     arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
     return arguments + [arg for arg in (node.args.vararg, node.args.kwarg) if arg is not None]
 
@@ -214,7 +214,7 @@ def _renamed(node: ast.FunctionDef, source: str, names: dict[str, str]) -> str:
     return replaced(source, changes)
 
 
-def _without_docstring(node: Function | ast.ClassDef, source: str) -> str:
+def _without_docstring(node: FunctionNode | ast.ClassDef, source: str) -> str:
     docstring = node.body[0]
     lines = source.split("\n")
     return "\n".join(lines[: docstring.lineno - 1] + lines[docstring.end_lineno :])

@@ -72,14 +72,14 @@ class UpdatedFacts:
         """Questions whose three facts fit into a context and leave room between them."""
         return min(max((context_length - 200) // 250, 1), len(THINGS))
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         count = len(numbers)
         if count > len(THINGS):
             raise ConfigError(f"{count} questions about one conversation; allowed: up to {len(THINGS)}")
         things = rng.sample(THINGS, count)
         people = rng.sample(GIVEN_NAMES, count)
         old, new, other = (rest for rest in _thirds(draw_numbers(3 * count, _DIGITS, rng)))
-        depths = depths_percent(count, phase)
+        depths = depths_percent(count, depth_shift)
         rng.shuffle(depths)
         needles: list[Needle] = []
         questions: list[Question] = []

@@ -118,11 +118,11 @@ class CoverageTask:
             raise ConfigError(f"form={form!r}; allowed: {', '.join(FORMS)}")
         return cls(decisions, form)
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         decisions = _decisions(self.decisions, rng)
         needles = [
             Needle(str(decision), depth)
-            for decision, depth in zip(decisions, depths_percent(len(decisions), phase), strict=True)
+            for decision, depth in zip(decisions, depths_percent(len(decisions), depth_shift), strict=True)
         ]
         asked = list((_listed if self.form == "list" else _summarized)(decisions))
         if len(numbers) > len(asked):

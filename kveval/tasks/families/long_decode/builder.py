@@ -47,7 +47,7 @@ class Slices(Parameters):
 
     items: int = 40
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         if self.items < _FEWEST_ITEMS:
             raise ConfigError(f"items={self.items}; allowed: from {_FEWEST_ITEMS}")
         stretches = -(-len(numbers) // SLICES_A_STRETCH)
@@ -57,7 +57,7 @@ class Slices(Parameters):
         names = iter(draw_names(sum(lengths), rng))
         needles: list[Needle] = []
         questions: list[Question] = []
-        for own, length, depth in zip(starts, lengths, depths_percent(stretches, phase), strict=True):
+        for own, length, depth in zip(starts, lengths, depths_percent(stretches, depth_shift), strict=True):
             entries = [(next(names), draw_number(rng)) for _ in range(length)]
             for start, past in zip(own, [*own[1:], length], strict=True):
                 questions.append(self._question(entries[start : start + self.items], len(needles), rng))

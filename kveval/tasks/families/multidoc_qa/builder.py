@@ -15,7 +15,7 @@ from itertools import count
 from typing import Any
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.filler import Cut, Source
+from kveval.tasks.assembly.filler import Cut, TextSource
 from kveval.tasks.assembly.haystack import Haystack, Needle, Question, depths_percent
 from kveval.tasks.corpora.documents import (
     Document,
@@ -95,9 +95,9 @@ class DocumentTask:
         """Questions whose documents fit into a context and leave room for others."""
         return max(context_length // _TOKENS_PER_QUESTION, 1)
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         asked = self._choose(numbers, rng)
-        depths = _depths(asked, numbers, phase, rng)
+        depths = _depths(asked, numbers, depth_shift, rng)
         needles: list[Needle] = []
         questions: list[Question] = []
         for each, own_depths in zip(asked, depths, strict=True):
@@ -111,7 +111,7 @@ class DocumentTask:
         forbidden |= {f"[{document_id}]" for each in asked for document_id in each.ids}
         return Haystack(needles, questions, frozenset(forbidden), self.library(), Cut.PIECE)
 
-    def library(self) -> Source:
+    def library(self) -> TextSource:
         raise NotImplementedError
 
     def candidates(self, number: int, rng: random.Random) -> Iterator[_Asked]:
@@ -144,7 +144,7 @@ class SingleHop(DocumentTask):
     is there; else the document that answers it is left out and another of the same article is there.
     """
 
-    def library(self) -> Source:
+    def library(self) -> TextSource:
         return mixed_library()
 
     def candidates(self, number: int, rng: random.Random) -> Iterator[_Asked]:
@@ -171,7 +171,7 @@ class TwoHop(DocumentTask):
     Where the answer is absent, the document that holds it is left out and the other is there.
     """
 
-    def library(self) -> Source:
+    def library(self) -> TextSource:
         return wikipedia_library()
 
     def candidates(self, number: int, rng: random.Random) -> Iterator[_Asked]:
@@ -196,13 +196,13 @@ def _share(queries: Sequence[Query], number: int, rng: random.Random) -> Iterato
     yield from rng.sample(queries, len(queries))
 
 
-def _depths(asked: Sequence[_Asked], numbers: range, phase: float, rng: random.Random) -> list[list[float]]:
+def _depths(asked: Sequence[_Asked], numbers: range, depth_shift: float, rng: random.Random) -> list[list[float]]:
     """Depths of the documents of every question.
 
     First documents, second documents, and those of questions without an answer have a grid over the context each, in
-    an order and with a phase of its own, so that no depth tells another.
+    an order and with a depth_shift of its own, so that no depth tells another.
     """
-    phases = _phases(numbers, phase)
+    phases = _phases(numbers, depth_shift)
     depths: list[list[float]] = [[] for _ in asked]
     for absent in (False, True):
         group = [i for i, each in enumerate(asked) if each.absent is absent]
@@ -213,12 +213,12 @@ def _depths(asked: Sequence[_Asked], numbers: range, phase: float, rng: random.R
     return depths
 
 
-def _phases(numbers: range, phase: float) -> Iterator[float]:
-    """The given phase, then others in [0, 1) that are as even over the haystacks of a cell, and independent of it.
+def _phases(numbers: range, depth_shift: float) -> Iterator[float]:
+    """Yields the given shift, then others in [0, 1) that are as even over the haystacks of a cell.
 
     Steps of the golden ratio from haystack to haystack: https://en.wikipedia.org/wiki/Low-discrepancy_sequence
     """
-    yield phase
+    yield depth_shift
     haystack = numbers.start // max(len(numbers), 1)
     for k in count(1):
         yield (0.5 + k * haystack * _GOLDEN_RATIO) % 1

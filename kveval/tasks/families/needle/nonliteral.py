@@ -40,7 +40,7 @@ class Residents(Parameters):
     keys: int = 16
     hops: int = 1
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         most = min(len(LANDMARKS), len(GIVEN_NAMES))
         count = max(self.keys, len(numbers))
         if count > most:
@@ -50,7 +50,7 @@ class Residents(Parameters):
         people, landmarks = rng.sample(GIVEN_NAMES, count), rng.sample(LANDMARKS, count)
         needles = [
             Needle(_fact(person, landmark, rng), depth)
-            for person, landmark, depth in zip(people, landmarks, depths_percent(count, phase), strict=True)
+            for person, landmark, depth in zip(people, landmarks, depths_percent(count, depth_shift), strict=True)
         ]
         questions = []
         for i in rng.sample(spread(len(numbers), count), len(numbers)):

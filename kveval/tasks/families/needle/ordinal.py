@@ -30,7 +30,7 @@ class Readings(Parameters):
     keys: int = 3
     values: int = 8
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         if self.values > len(ORDINALS):
             raise ConfigError(f"values={self.values}; allowed: up to {len(ORDINALS)}")
         counters = draw_names(max(self.keys, -(-len(numbers) // self.values)), rng)
@@ -39,7 +39,7 @@ class Readings(Parameters):
         readings = draw_numbers(len(owners), _DIGITS, rng)
         needles = [
             Needle(f"The {owner} counter now shows {reading}.", depth)
-            for owner, reading, depth in zip(owners, readings, depths_percent(len(owners), phase), strict=True)
+            for owner, reading, depth in zip(owners, readings, depths_percent(len(owners), depth_shift), strict=True)
         ]
         questions = []
         for i in rng.sample(spread(len(numbers), len(owners)), len(numbers)):

@@ -43,12 +43,12 @@ class Lookup(Parameters):
 
     keys: int = 16
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         count = max(self.keys, len(numbers))
         keys, values = ([_uuid(rng) for _ in range(count)] for _ in range(2))
         needles = [
             Needle(_line(key, value), depth, lead="\n")
-            for key, value, depth in zip(keys, values, depths_percent(count, phase), strict=True)
+            for key, value, depth in zip(keys, values, depths_percent(count, depth_shift), strict=True)
         ]
         questions = [
             Question(

@@ -9,15 +9,15 @@ INITIALS = "bdfghjklmnprstvwz"
 _VOWELS = "aiou"
 _SYLLABLES = tuple(initial + vowel for initial in INITIALS for vowel in _VOWELS)
 
-COINED_WORDS = len(_SYLLABLES) ** 3
-COINED_WORD = re.compile(rf"(?:[{INITIALS}][{_VOWELS}]){{3}}")
+MADE_UP_WORDS = len(_SYLLABLES) ** 3
+MADE_UP_WORD = re.compile(rf"(?:[{INITIALS}][{_VOWELS}]){{3}}")
 
-_STRIDE = 123_457  # shares no factor with COINED_WORDS, so that neighbours are unlike
+_STRIDE = 123_457  # shares no factor with MADE_UP_WORDS, so that neighbours are unlike
 
 
-def coined_word(number: int) -> str:
-    """A word of six letters such as ``tamiro``; different for every number from 0 to COINED_WORDS - 1."""
-    rest, third = divmod(number * _STRIDE % COINED_WORDS, len(_SYLLABLES))
+def made_up_word(number: int) -> str:
+    """A word of six letters such as ``tamiro``; different for every number from 0 to MADE_UP_WORDS - 1."""
+    rest, third = divmod(number * _STRIDE % MADE_UP_WORDS, len(_SYLLABLES))
     first, second = divmod(rest, len(_SYLLABLES))
     return _SYLLABLES[first] + _SYLLABLES[second] + _SYLLABLES[third]
 

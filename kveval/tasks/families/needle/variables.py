@@ -30,13 +30,13 @@ class Chains(Parameters):
     chains: int = 1
     hops: int = 4
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         count, links = max(self.chains, len(numbers)), self.hops + 1
         names = _variables(count * links, rng)
         chains = [tuple(names[i * links : (i + 1) * links]) for i in range(count)]
         values = draw_numbers(count, _DIGITS, rng)
         order = [(chain, link) for link in range(links) for chain in rng.sample(range(count), count)]
-        depths = depths_percent(len(order), phase)
+        depths = depths_percent(len(order), depth_shift)
         needles = [
             Needle(f"VAR {chains[chain][link]} = {f'VAR {chains[chain][link - 1]}' if link else values[chain]}.", depth)
             for (chain, link), depth in zip(order, depths, strict=True)

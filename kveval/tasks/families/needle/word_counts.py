@@ -18,7 +18,7 @@ from kveval.errors import ConfigError
 from kveval.tasks.assembly.haystack import Haystack, Needle, Question
 from kveval.tasks.assembly.parameters import Parameters
 from kveval.tasks.dataset import HaystackDataset
-from kveval.tasks.families.needle.syllables import COINED_WORD, COINED_WORDS, INITIALS, coined_word, draw_words
+from kveval.tasks.families.needle.syllables import INITIALS, MADE_UP_WORD, MADE_UP_WORDS, draw_words, made_up_word
 from kveval.tasks.scoring.text import answer_of, ruler_match_all, words_of
 from kveval.tasks.seeding import seeded
 
@@ -43,13 +43,13 @@ class WordList:
         return _piece(index, self.repeats)
 
     def order(self, rng: random.Random) -> Iterator[int]:
-        pieces = COINED_WORDS // _WORDS_A_PIECE
+        pieces = MADE_UP_WORDS // _WORDS_A_PIECE
         return iter(rng.sample(range(pieces), pieces))
 
 
 @lru_cache(maxsize=8192)
 def _piece(index: int, repeats: int) -> str:
-    words = [coined_word(index * _WORDS_A_PIECE + i) for i in range(_WORDS_A_PIECE)] * repeats
+    words = [made_up_word(index * _WORDS_A_PIECE + i) for i in range(_WORDS_A_PIECE)] * repeats
     seeded("word list", index, repeats).shuffle(words)
     return " " + " ".join(words)
 
@@ -107,14 +107,14 @@ class CommonWords(Parameters):
     frequency: int = 30
     repeats: int = 3
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         if self.repeats >= self.frequency:
             raise ConfigError(f"repeats={self.repeats}; allowed: below frequency={self.frequency}")
         each = max(self.words // len(numbers), 1)
         groups = [draw_words(each, rng, initial) for initial in _initials(len(numbers), rng)]
         planted = [word for group in groups for word in group]
         order = [word for _ in range(self.frequency) for word in rng.sample(planted, len(planted))]
-        needles = _strewn(order, phase, rng)
+        needles = _strewn(order, depth_shift, rng)
         questions = [_question(group, planted, "common", len(groups) > 1) for group in groups]
         return Haystack(needles, questions, frozenset(planted), WordList(self.repeats))
 
@@ -127,7 +127,7 @@ class FrequentWords(Parameters):
     planted 3 times more, so the third answer leads after any number of whole and broken blocks.
     """
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         size = len(_ANSWERS_A_BLOCK) + _RIVALS + _TAIL
         vocabularies = [draw_words(size, rng, initial) for initial in _initials(len(numbers), rng)]
         groups = [vocabulary[: len(_ANSWERS_A_BLOCK)] for vocabulary in vocabularies]
@@ -136,7 +136,7 @@ class FrequentWords(Parameters):
         order = [word for _ in range(_PLANTED) for word in rng.sample(planted, len(planted))]
         questions = [_question(group, known, "frequent", len(groups) > 1) for group in groups]
         text = CodedText(vocabularies, rng.getrandbits(32))
-        return Haystack(_strewn(order, phase, rng), questions, frozenset(), text)
+        return Haystack(_strewn(order, depth_shift, rng), questions, frozenset(), text)
 
 
 def _initials(questions: int, rng: random.Random) -> Sequence[str | None]:
@@ -147,9 +147,9 @@ def _initials(questions: int, rng: random.Random) -> Sequence[str | None]:
     return rng.sample(INITIALS, questions)
 
 
-def _strewn(words: Sequence[str], phase: float, rng: random.Random) -> list[Needle]:
+def _strewn(words: Sequence[str], depth_shift: float, rng: random.Random) -> list[Needle]:
     """Words in their order, each at a random place in a stretch of its own."""
-    return [Needle(word, 100 * (k + (phase + rng.random()) % 1) / len(words)) for k, word in enumerate(words)]
+    return [Needle(word, 100 * (k + (depth_shift + rng.random()) % 1) / len(words)) for k, word in enumerate(words)]
 
 
 def _question(group: Sequence[str], planted: Sequence[str], adjective: str, by_initial: bool) -> Question:
@@ -176,7 +176,7 @@ def words_counted(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, f
     """
     named = set(words_of(answer_of(results[0])))
     found = sum(answer in named for answer in doc["answers"])
-    false = sum(bool(COINED_WORD.fullmatch(word)) for word in named.difference(doc["answers"]))
+    false = sum(bool(MADE_UP_WORD.fullmatch(word)) for word in named.difference(doc["answers"]))
     score = max(found - false, 0) / len(doc["answers"])
     return {"score": score, "ruler": ruler_match_all(results[0], doc["answers"])}
 

@@ -32,14 +32,14 @@ class InProse(Parameters):
 
     records: int = 12
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         kind = rng.choice(RECORD_KINDS)
         records = _records(kind, max(self.records, len(numbers)), rng)
         told = [(owner, part) for owner in range(len(records)) for part in range(2)]
         rng.shuffle(told)
         needles = [
             Needle(kind.sentences(records[owner])[part], depth)
-            for (owner, part), depth in zip(told, depths_percent(len(told), phase), strict=True)
+            for (owner, part), depth in zip(told, depths_percent(len(told), depth_shift), strict=True)
         ]
         schema = json.dumps(kind.schema())
         questions = [
@@ -84,16 +84,16 @@ class InRegister(Parameters):
 
     most: int = 3
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         kind = rng.choice(RECORD_KINDS)
-        sizes = [1 + (number + int(phase * self.most)) % self.most for number in numbers]
+        sizes = [1 + (number + int(depth_shift * self.most)) % self.most for number in numbers]
         groups = [record[kind.group] for record in _records(kind, len(sizes), rng)]
         owners = [i for i, size in enumerate(sizes) for _ in range(size)]
         rng.shuffle(owners)
         records = _records(kind, len(owners), rng, [groups[owner] for owner in owners])
         needles = [
             Needle(kind.line(record), depth, lead="\n")
-            for record, depth in zip(records, depths_percent(len(owners), phase), strict=True)
+            for record, depth in zip(records, depths_percent(len(owners), depth_shift), strict=True)
         ]
         schema = json.dumps({"type": "array", "items": kind.schema(), "minItems": 1})
         questions = []

@@ -13,7 +13,7 @@ from kveval.tasks.assembly.draws import draw_names
 from kveval.tasks.assembly.filler import Cut
 from kveval.tasks.assembly.haystack import Haystack, Needle, Question, depths_percent
 from kveval.tasks.assembly.turns import exchange, messages, turns
-from kveval.tasks.corpora.bfcl import Function, Kind, Request, functions, requests
+from kveval.tasks.corpora.bfcl import Kind, ToolFunction, ToolRequest, functions, requests
 from kveval.tasks.dataset import HaystackDataset
 from kveval.tasks.task import Chat
 
@@ -83,7 +83,7 @@ class ToolTask:
         """Questions whose functions fit into a context and leave room for others."""
         return max((context_length - _FIXED_TOKENS) // self.tokens_per_question, 1)
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         raise NotImplementedError
 
     def is_absent(self, number: int) -> bool:
@@ -100,11 +100,11 @@ class InCatalogue(ToolTask):
     A request that no function serves is one of BFCL's simple ones whose function is left out, with all like it.
     """
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         kinds = self._kinds(numbers, "simple")
         asked = _draw(kinds, rng, lambda request, number: () if self.is_absent(number) else request.candidates, numbers)
         present = [request for request, number in zip(asked, numbers, strict=True) if not self.is_absent(number)]
-        depths = iter(_shuffled(depths_percent(max(len(present), 1), phase), rng))
+        depths = iter(_shuffled(depths_percent(max(len(present), 1), depth_shift), rng))
         needles: list[Needle] = []
         questions: list[Question] = []
         for request, number in zip(asked, numbers, strict=True):
@@ -138,12 +138,12 @@ class InConversation(ToolTask):
 
     tokens_per_question = 650
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         asked = _draw(self._kinds(numbers, "irrelevant"), rng, lambda request, _: request.candidates, numbers)
         offered = {function.name: function for request in asked for function in request.candidates}
         catalogue = "\n".join(function.line for function in _shuffled(list(offered.values()), rng))
         labels = draw_names(len(asked), rng)
-        depths = _shuffled(depths_percent(len(asked), phase), rng)
+        depths = _shuffled(depths_percent(len(asked), depth_shift), rng)
         needles = [
             Needle(exchange(f"Task {label}, for later: {request.text}", rng.choice(_ACKNOWLEDGED)), depth, lead="\n\n")
             for label, request, depth in zip(labels, asked, depths, strict=True)
@@ -166,15 +166,15 @@ class InConversation(ToolTask):
         return Chat((*messages(pieces), asked), _tools(tools), self.tool_choice)
 
 
-def _draw(kinds: Sequence[Kind], rng: random.Random, planted: Any, numbers: range) -> list[Request]:
+def _draw(kinds: Sequence[Kind], rng: random.Random, planted: Any, numbers: range) -> list[ToolRequest]:
     """One request of each kind, none of which a function planted for another may serve.
 
     Args:
         planted: (request, number) -> the functions put into the haystack for it.
     """
     decks = {kind: iter(rng.sample(requests(kind), len(requests(kind)))) for kind in dict.fromkeys(kinds)}
-    drawn: list[Request] = []
-    beside: list[tuple[Function, ...]] = []
+    drawn: list[ToolRequest] = []
+    beside: list[tuple[ToolFunction, ...]] = []
     for kind, number in zip(kinds, numbers, strict=True):
         for request in decks[kind]:
             own = tuple(planted(request, number))
@@ -190,7 +190,7 @@ def _draw(kinds: Sequence[Kind], rng: random.Random, planted: Any, numbers: rang
 
 
 def _question(
-    request: Request, text: str, needles: tuple[int, ...], *, absent: bool = False, **fields: str
+    request: ToolRequest, text: str, needles: tuple[int, ...], *, absent: bool = False, **fields: str
 ) -> Question:
     expected = [] if absent else list(request.expected)
     declared = [] if absent else list(request.functions.values())

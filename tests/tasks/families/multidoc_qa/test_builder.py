@@ -254,8 +254,8 @@ def planned_depths(task, haystacks, questions):
     strata = rng.sample(range(haystacks), haystacks)
     rows = []
     for index, stratum in enumerate(strata):
-        phase = (stratum + rng.random()) / haystacks
-        plan = task.haystack(range(index * questions, (index + 1) * questions), phase, rng)
+        depth_shift = (stratum + rng.random()) / haystacks
+        plan = task.haystack(range(index * questions, (index + 1) * questions), depth_shift, rng)
         rows += [[plan.needles[k].depth_percent for k in question.needles] for question in plan.questions]
     return np.array(rows)
 

@@ -69,10 +69,10 @@ def test_links_are_many_and_tell_their_place_apart():
     count=st.integers(1, 40),
     hops=st.integers(1, 2),
     seed=st.integers(0, 10**6),
-    phase=st.floats(0, 1, exclude_max=True),
+    depth_shift=st.floats(0, 1, exclude_max=True),
 )
-def test_whoever_knows_the_world_finds_the_answer(count, hops, seed, phase):
-    haystack = Residents(keys=16, hops=hops).haystack(range(count), phase, random.Random(seed))
+def test_whoever_knows_the_world_finds_the_answer(count, hops, seed, depth_shift):
+    haystack = Residents(keys=16, hops=hops).haystack(range(count), depth_shift, random.Random(seed))
     for question in haystack.questions:
         place = question.fields["answer_lead"].removeprefix("The one who has been to ").removesuffix(" is")
         sights = [landmark.name.lower() for landmark in LANDMARKS if place in (landmark.city, landmark.country)]

@@ -12,7 +12,7 @@ from support import DATA
 from kveval.errors import ConfigError
 from kveval.tasks.assembly.haystack import build_samples, frame_texts
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.families.needle.syllables import COINED_WORD, COINED_WORDS, coined_word, draw_words
+from kveval.tasks.families.needle.syllables import MADE_UP_WORD, MADE_UP_WORDS, draw_words, made_up_word
 from kveval.tasks.families.needle.word_counts import CodedText, CommonWords, FrequentWords, WordList, words_counted
 from kveval.tasks.loader import load_tasks
 from kveval.tasks.task import Cell
@@ -74,9 +74,9 @@ def test_a_list_word_is_in_one_piece_and_appears_as_often_as_the_others():
 
 
 def test_made_up_words_are_all_different():
-    words = {coined_word(number) for number in range(0, COINED_WORDS, 7)}
-    assert len(words) == -(-COINED_WORDS // 7)
-    assert all(COINED_WORD.fullmatch(word) for word in words)
+    words = {made_up_word(number) for number in range(0, MADE_UP_WORDS, 7)}
+    assert len(words) == -(-MADE_UP_WORDS // 7)
+    assert all(MADE_UP_WORD.fullmatch(word) for word in words)
 
 
 def test_with_one_question_the_list_is_rulers():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kveval.errors import ConfigError
 from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.families.needle.needle import (
+from kveval.tasks.families.needle.builder import (
     KINDS,
     Absent,
     ManySubjects,
@@ -99,9 +99,9 @@ def test_absent_prompts_look_like_any_other(tasks):
 
 
 @pytest.mark.parametrize("builder", BUILDERS, ids=lambda builder: type(builder).__name__)
-@given(count=st.integers(1, 40), seed=st.integers(0, 10**9), phase=st.floats(0, 1, exclude_max=True))
-def test_keys_and_values_are_unique_in_a_haystack(builder, count, seed, phase):
-    haystack = builder.haystack(range(count), phase, random.Random(seed))
+@given(count=st.integers(1, 40), seed=st.integers(0, 10**9), depth_shift=st.floats(0, 1, exclude_max=True))
+def test_keys_and_values_are_unique_in_a_haystack(builder, count, seed, depth_shift):
+    haystack = builder.haystack(range(count), depth_shift, random.Random(seed))
     assert len(haystack.questions) == count
     values = [needle.text.rstrip(".").rsplit(" ", 1)[1] for needle in haystack.needles]
     assert len(set(values)) == len(values)

@@ -17,16 +17,16 @@ _VERBS = (
 _TRIES = 200
 
 
-class Coiner:
+class MadeUpNames:
     """Draws names and numbers, none twice.
 
     Attributes:
-        given: everything drawn so far.
+        drawn: everything drawn so far.
     """
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
-        self.given: set[str] = set()
+        self.drawn: set[str] = set()
 
     def function(self, avoid: Collection[str] = ()) -> str:
         """``merge_lantern``.
@@ -52,8 +52,8 @@ class Coiner:
         """A whole number of so many digits."""
         for _ in range(_TRIES):
             text = str(self._rng.randrange(10 ** (digits - 1), 10**digits))
-            if text not in self.given:
-                self.given.add(text)
+            if text not in self.drawn:
+                self.drawn.add(text)
                 return text
         raise ConfigError(f"too many numbers of {digits} digits in one haystack; ask fewer questions about it")
 
@@ -61,7 +61,7 @@ class Coiner:
         for _ in range(_TRIES):
             words = [self._rng.choice(deck) for deck in decks]
             name = joint.join(words) if joint else "".join(word.title() for word in words)
-            if name not in self.given and not any(word in avoid for word in words):
-                self.given.add(name)
+            if name not in self.drawn and not any(word in avoid for word in words):
+                self.drawn.add(name)
                 return name
         raise ConfigError("too many names in one haystack; ask fewer questions about it")

@@ -75,7 +75,7 @@ class NeedleTask:
                 raise ConfigError(f"{name}={value!r}; allowed: {allowed}")
         return cls(**found)
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         raise NotImplementedError
 
     def is_absent(self, number: int) -> bool:
@@ -86,29 +86,29 @@ class NeedleTask:
 class OfManyKinds(NeedleTask):
     """Unlike subjects, one number each, one question each. With one question a haystack: RULER's single needle."""
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         count = len(numbers)
         kinds = [kind for _ in range(-(-count // len(KINDS))) for kind in rng.sample(KINDS, len(KINDS))][:count]
         subjects = [kind.format(name.title()) for kind, name in zip(kinds, _names(count, rng), strict=True)]
-        return _one_each(subjects, list(range(count)), phase, rng)
+        return _one_each(subjects, list(range(count)), depth_shift, rng)
 
 
 class OfOneKind(NeedleTask):
     """Many subjects of the same kind, one number each; some are asked for, the rest only confuse."""
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         count = max(self.keys, len(numbers))
         subjects = [NUMBER.format(name) for name in _names(count, rng)]
-        return _one_each(subjects, _spread(len(numbers), count), phase, rng)
+        return _one_each(subjects, _spread(len(numbers), count), depth_shift, rng)
 
 
 class Absent(NeedleTask):
     """Like `OfOneKind`, but some questions ask for a subject that is not there, made of words that are."""
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         count = max(self.keys, len(numbers))
         *names, spare = _names(count + 1, rng)
-        present = _one_each([NUMBER.format(name) for name in names], _spread(len(numbers), count), phase, rng)
+        present = _one_each([NUMBER.format(name) for name in names], _spread(len(numbers), count), depth_shift, rng)
         nouns = [name.split("-")[1] for name in (*names[1:], spare)]
         strangers = [f"{name.split('-')[0]}-{noun}" for name, noun in zip(names, nouns, strict=True)]
         rng.shuffle(strangers)
@@ -125,12 +125,12 @@ class Absent(NeedleTask):
 class ManyValues(NeedleTask):
     """Each subject has several numbers in different places; a question asks for all of one subject's."""
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         count = max(self.keys, len(numbers))
         names = _names(count, rng)
         values = _values(count * self.values, rng)
         owners = list(range(count)) * self.values
-        depths = depths_percent(len(values), phase)
+        depths = depths_percent(len(values), depth_shift)
         needles = [
             Needle(f"One of the {_plural(NUMBER).format(names[owner])} is {value}.", depth)
             for owner, value, depth in zip(owners, values, depths, strict=True)
@@ -153,13 +153,13 @@ class ManyValues(NeedleTask):
 class ManySubjects(NeedleTask):
     """One number per subject; a question asks for several subjects at once."""
 
-    def haystack(self, numbers: range, phase: float, rng: random.Random) -> Haystack:
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         count = max(self.keys, self.subjects)
         names = _names(count, rng)
         values = _values(count, rng)
         needles = [
             Needle(f"The {NUMBER.format(name)} is {value}.", depth)
-            for name, value, depth in zip(names, values, depths_percent(count, phase), strict=True)
+            for name, value, depth in zip(names, values, depths_percent(count, depth_shift), strict=True)
         ]
         questions = []
         for own in _groups(count, self.subjects, len(numbers), rng):
@@ -175,7 +175,7 @@ class ManySubjects(NeedleTask):
         return Haystack(needles, questions, frozenset((*names, *values)))
 
 
-def _one_each(subjects: Sequence[str], asked: Sequence[int], phase: float, rng: random.Random) -> Haystack:
+def _one_each(subjects: Sequence[str], asked: Sequence[int], depth_shift: float, rng: random.Random) -> Haystack:
     """One needle per subject in order of depth, and one question for each of the asked, in any order.
 
     The order of questions is random: the first to be sent is the one whose context is not in the prefix cache yet.
@@ -183,7 +183,7 @@ def _one_each(subjects: Sequence[str], asked: Sequence[int], phase: float, rng: 
     values = _values(len(subjects), rng)
     needles = [
         Needle(f"The {subject} is {value}.", depth)
-        for subject, value, depth in zip(subjects, values, depths_percent(len(subjects), phase), strict=True)
+        for subject, value, depth in zip(subjects, values, depths_percent(len(subjects), depth_shift), strict=True)
     ]
     questions = [
         Question(_ask(subjects[i]), (values[i],), (i,), tuple(value for value in values if value != values[i]))
