@@ -8,7 +8,7 @@ from typing import Protocol
 
 import psutil
 
-from kveval.engines.openai.access import Access
+from kveval.engines.client.access import Access
 from kveval.run.facts import Facts
 
 OnStatus = Callable[[str], None]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kveval.engines.client.answer import Answer, Request, RequestFailedError
+from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.client import Client
+from kveval.engines.client.failures import RequestFailedError
+from kveval.engines.client.request import EngineRequest
 from kveval.run.facts import Facts
 from kveval.run.findings import Finding
 from kveval.tasks.task import Sample
@@ -47,7 +49,7 @@ async def smoke(
         else:
             findings += _reading(result["perplexity"], baseline_perplexity)
 
-    request = Request(sample.prompt.token_ids(), OUTPUT_TOKENS, cache_salt="kveval-smoke")
+    request = EngineRequest(sample.prompt.token_ids(), OUTPUT_TOKENS, cache_salt="kveval-smoke")
     first, second = await client.ask(request), await client.ask(request)
     result |= {"output": first.text, "cached_tokens_of_repeat": second.cached_tokens}
     for answer in (first, second):
@@ -82,7 +84,7 @@ def _reading(perplexity: float, baseline: float | None) -> list[Finding]:
     return []
 
 
-def _problem(answer: Answer) -> str | None:
+def _problem(answer: EngineAnswer) -> str | None:
     if answer.error_kind:
         return f"{answer.error_kind}: {answer.error_message}"
     if not answer.output_token_ids and not answer.text:
@@ -94,7 +96,7 @@ def _problem(answer: Answer) -> str | None:
     return None
 
 
-def _miscounted(answer: Answer) -> str | None:
+def _miscounted(answer: EngineAnswer) -> str | None:
     if answer.prompt_tokens in (None, answer.sent_tokens):
         return None
     return f"the server counts {answer.prompt_tokens} tokens of it, its tokenizer is another or the prompt was changed"

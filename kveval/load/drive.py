@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import psutil
 
-from kveval.engines.client.client import Answer, Client, Request
+from kveval.engines.client.answer import EngineAnswer
+from kveval.engines.client.client import Client
+from kveval.engines.client.request import EngineRequest
 from kveval.engines.vllm.facts import counters
 from kveval.load.prompts import Remake, arrivals_s, prompts, warmup_prompts
 from kveval.load.sample import Samples, device_bytes, sampling
@@ -24,7 +26,7 @@ class Sent:
 
     prompt_tokens: int
     sent_s: float
-    answer: Answer
+    answer: EngineAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +79,9 @@ async def drive(
     return Driven(level, warmup, sent, duration_s, samples, before, after, on_device)
 
 
-async def first_token(client: Client, tokens: tuple[int, ...], salt: str) -> Answer:
+async def first_token(client: Client, tokens: tuple[int, ...], salt: str) -> EngineAnswer:
     """The shortest request there is, to see when a fresh server answers."""
-    return await client.ask(Request(np.array(tokens[:16], dtype=np.int32), 2, cache_salt=salt, ignore_eos=True))
+    return await client.ask(EngineRequest(np.array(tokens[:16], dtype=np.int32), 2, cache_salt=salt, ignore_eos=True))
 
 
 async def _closed(
@@ -131,7 +133,7 @@ async def _open(
 
 
 async def _send(prompt: np.ndarray, client: Client, level: Level, salt: str, started: float) -> Sent:
-    request = Request(prompt, level.output_tokens, cache_salt=salt, ignore_eos=True)
+    request = EngineRequest(prompt, level.output_tokens, cache_salt=salt, ignore_eos=True)
     sent_s = time.perf_counter() - started
     return Sent(len(prompt), sent_s, await client.ask(request))
 
@@ -146,7 +148,7 @@ def outcome_of(sent: Sent, level: Level) -> str:
     return "completed" if output_tokens_of(sent.answer) >= level.output_tokens else "short_output"
 
 
-def output_tokens_of(answer: Answer) -> int:
+def output_tokens_of(answer: EngineAnswer) -> int:
     """As the server counted; as streamed where it does not say."""
     return sum(answer.chunk_tokens) if answer.completion_tokens is None else answer.completion_tokens
 

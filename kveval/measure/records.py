@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from kveval.engines.client.answer import Answer, Request
+from kveval.engines.client.answer import EngineAnswer
+from kveval.engines.client.request import EngineRequest
 from kveval.errors import ConfigError
 from kveval.run.findings import Finding
 from kveval.run.logprobs import pack_logprobs
@@ -21,8 +22,8 @@ _FIRST_TOKENS = 8
 _NO_LOGPROB = -9999.0
 
 
-def request_of(sample: Sample) -> Request:
-    return Request(sample.prompt.token_ids(), sample.max_output_tokens, sample.stop, chat=sample.chat)
+def request_of(sample: Sample) -> EngineRequest:
+    return EngineRequest(sample.prompt.token_ids(), sample.max_output_tokens, sample.stop, chat=sample.chat)
 
 
 def sample_row(sample: Sample) -> SampleRow:
@@ -42,7 +43,7 @@ def sample_row(sample: Sample) -> SampleRow:
     )
 
 
-def record_of(sample: Sample, task: Task, variant: str, answer: Answer) -> Record:
+def record_of(sample: Sample, task: Task, variant: str, answer: EngineAnswer) -> Record:
     outcome, metrics, error = _judge_answer(sample, task, answer)
     return Record(
         sample_id=sample.sample_id,
@@ -85,7 +86,9 @@ def with_failed_scorers(findings: Iterable[Finding], records: Iterable[Record]) 
     return [*kept, Finding(level="warning", code="scorer_failed", message=message)]
 
 
-def _judge_answer(sample: Sample, task: Task, answer: Answer) -> tuple[Outcome, dict[str, float], RecordError | None]:
+def _judge_answer(
+    sample: Sample, task: Task, answer: EngineAnswer
+) -> tuple[Outcome, dict[str, float], RecordError | None]:
     if answer.error_kind is not None:
         return "engine_error", {}, RecordError(kind=answer.error_kind, message=answer.error_message)
     sent = len(sample.prompt) if answer.sent_tokens is None else answer.sent_tokens
@@ -103,7 +106,7 @@ def _judge_answer(sample: Sample, task: Task, answer: Answer) -> tuple[Outcome, 
     return classify(answer.text, answer.finish_reason, metrics, sample.doc), dict(metrics), None
 
 
-def _packed(answer: Answer) -> str | None:
+def _packed(answer: EngineAnswer) -> str | None:
     if not answer.top_ids:
         return None
     width = max(len(row) for row in answer.top_ids)

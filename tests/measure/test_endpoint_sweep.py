@@ -16,7 +16,8 @@ from support.scripted import Oracle, Reply
 from support.scripted_endpoint import BARE, KEY, ScriptedEndpoint, answering, tokenizer_of
 
 from kveval.config.sweep import validate_config
-from kveval.engines.openai.dialect import Asker, Dialect
+from kveval.engines.client.dialect import Dialect
+from kveval.engines.openai.probe import DialectProbe
 from kveval.engines.vllm.engine import free_port
 from kveval.engines.vllm.installation import NOTHING_TO_LAUNCH
 from kveval.errors import (
@@ -389,14 +390,14 @@ async def test_a_server_whose_refusals_repeat_the_key(
         assert KEY[:5] not in messages[-1]
         assert KEY[:5] not in (tmp_path / str(number) / "manifest.json").read_text()
         servers["f16"].models = [{"id": "served", "max_model_len": 1 << 20}]
-    assert "allowed: for-(key), yyy" in messages[0]
+    assert "use: for-(key), yyy" in messages[0]
     assert "sends to another address, /for/(key), and" in messages[-1]
 
 
 async def test_a_list_of_models_without_end(
     plan_for: Planner, servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kveval.engines.openai.access._MOST_ANSWER_BYTES", 1 << 20)
+    monkeypatch.setattr("kveval.engines.client.bounds._MAX_ANSWER_BYTES", 1 << 20)
     servers["f16"].models = [{"id": "x" * (1 << 21)}]
     with pytest.raises(EngineError, match=r"the answer is longer than 1 MiB$"):
         await run(plan_for(), tmp_path / "run")
@@ -441,7 +442,7 @@ async def test_a_wrong_key(
 
 async def test_no_key_where_one_is_wanted(plan_for: Planner, servers: Servers, tmp_path: Path) -> None:
     servers["f16"].api_key = KEY
-    with pytest.raises(EngineError, match=r"HTTP 401, it wants a key; allowed: endpoint\.api_key_env"):
+    with pytest.raises(EngineError, match=r"HTTP 401, it wants a key; set endpoint\.api_key_env"):
         await run(plan_for(), tmp_path / "run")
 
 
@@ -519,7 +520,7 @@ async def test_an_unreachable_candidate_fails_alone_and_resume_goes_on(
 
 async def test_a_server_with_another_model(plan_for: Planner, servers: Servers, tmp_path: Path) -> None:
     servers["f16"].models = [{"id": "other-1"}, {"id": "other-2"}]
-    with pytest.raises(FactsError, match=r"has no model 'served' \(endpoint\.model\); allowed: other-1, other-2$"):
+    with pytest.raises(FactsError, match=r"has no model 'served' \(endpoint\.model\); use: other-1, other-2$"):
         await run(plan_for(), tmp_path / "run")
 
 
@@ -583,16 +584,16 @@ async def test_a_rate_limit_of_the_smoke_questions_refuses_nothing(
     plan_for: Planner, servers: Servers, tmp_path: Path
 ) -> None:
     plan = plan_for(requests={"max_in_flight": 1, "max_attempts": 1, "timeout_s": 20.0})
-    find = Asker.find
+    find = DialectProbe.find
 
-    async def limited_from_here(self: Asker) -> Dialect:
+    async def limited_from_here(self: DialectProbe) -> Dialect:
         dialect = await find(self)
         for server in servers.values():
             server.rate_limits = [{"retry-after": "1"}]
         return dialect
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Asker, "find", limited_from_here)
+        patched.setattr(DialectProbe, "find", limited_from_here)
         manifest = await run(plan, tmp_path / "run")
 
     assert manifest.status == "complete"
@@ -644,7 +645,7 @@ async def test_a_self_signed_certificate(plan_of: Planner, tmp_path: Path) -> No
     server.tls = (str(key), str(certificate))
     async with server:
         distrusted = plan_of(variants=[{"name": "bf16", "endpoint": endpoint(server)}])
-        with pytest.raises(EngineError, match=r"its TLS certificate is not accepted .*; allowed: .* endpoint\.ca_file"):
+        with pytest.raises(EngineError, match=r"its TLS certificate is not accepted .*; use: .* endpoint\.ca_file"):
             await run(distrusted, tmp_path / "distrusted")
 
         trusted = plan_of(variants=[{"name": "bf16", "endpoint": endpoint(server, ca_file=str(certificate))}])
@@ -657,14 +658,16 @@ async def test_a_self_signed_certificate(plan_of: Planner, tmp_path: Path) -> No
             plan_of(variants=[{"name": "bf16", "endpoint": missing}])
 
         plain = {"url": server.base_url.replace("https", "http"), "model": "served"}
-        with pytest.raises(KvevalError, match=r"^bf16: http://.* breaks off .*; allowed: https:// for a server that"):
+        with pytest.raises(
+            KvevalError, match=r"^bf16: http://.* breaks off .*; if the server speaks TLS, use: https://"
+        ):
             await run(plan_of(variants=[{"name": "bf16", "endpoint": plain}]), tmp_path / "plain")
 
 
 async def test_tls_of_a_server_without(plan_of: Planner, tmp_path: Path) -> None:
     async with ScriptedEndpoint(lambda *_: Reply("hello there")) as server:
         secure = {"url": server.base_url.replace("http", "https"), "model": "served"}
-        with pytest.raises(EngineError, match="it does not speak TLS; allowed: http://"):
+        with pytest.raises(EngineError, match="it does not speak TLS; use: http://"):
             await run(plan_of(variants=[{"name": "bf16", "endpoint": secure}]), tmp_path / "run")
 
 

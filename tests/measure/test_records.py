@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kveval.engines.client.answer import Answer
+from kveval.engines.client.answer import EngineAnswer
 from kveval.errors import ConfigError
 from kveval.measure.plan.plan import Plan
 from kveval.measure.records import record_of, request_of, sample_row
@@ -19,14 +19,14 @@ def plan(plan_of: Callable[..., Plan]) -> Plan:
     return plan_of()
 
 
-def answer(plan: Plan, **changes: Any) -> Answer:
+def answer(plan: Plan, **changes: Any) -> EngineAnswer:
     sample = plan.samples[0]
     given: dict[str, Any] = {
         "text": f"it is {sample.doc['answers'][0]}", "finish_reason": "stop", "prompt_tokens": len(sample.prompt),
         "cached_tokens": 16, "output_token_ids": [5, 6], "sent_at": 12.0, "total_ms": 40.0, "token_ms": [10.0, 30.0],
         "chunk_tokens": [1, 1], "top_ids": [[5, 9], [6]], "top_logprobs": [[-0.1, -3.0], [-0.2]], "attempts": 2,
     }  # fmt: skip
-    return Answer(**given | changes)
+    return EngineAnswer(**given | changes)
 
 
 def record(plan: Plan, **changes: Any) -> Any:

@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from kveval.engines.base import OnStatus
-from kveval.engines.openai.access import Access
+from kveval.engines.client.access import Access
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm import facts as engine_facts
 from kveval.engines.vllm.engine import free_port
@@ -39,7 +39,7 @@ class Reply:
         logprob: of every token; NaN is sent as such, None as null.
         hang: the server accepts the request and never answers, and is not healthy while it does not.
         die: the server goes away in the middle of the answer.
-        raw: sent as the whole event stream.
+        raw: sent as the whole event stream; `media_type`: its content type.
         prompt_tokens: what the server says it saw; None = the truth.
         tool_calls: (name, arguments as text) of each call of a chat answer, in place of `text`.
         reasoning: what a chat answer thinks before it.
@@ -55,6 +55,7 @@ class Reply:
     hang: bool = False
     die: bool = False
     raw: str | None = None
+    media_type: str = "text/event-stream"
     prompt_tokens: int | None = None
     tool_calls: tuple[tuple[str, str], ...] = ()
     reasoning: str = ""
@@ -242,7 +243,7 @@ class ScriptedServer:
         if reply.status != 200:
             return _json({"error": {"message": reply.message}}, status_code=reply.status)
         if reply.raw is not None:
-            return PlainTextResponse(reply.raw, media_type="text/event-stream")
+            return PlainTextResponse(reply.raw, media_type=reply.media_type)
         self.prompt_tokens += len(prompt)
         stream = self._chat_stream(prompt, reply, body) if "messages" in body else self._stream(prompt, reply, body)
         return StreamingResponse(stream, media_type="text/event-stream")

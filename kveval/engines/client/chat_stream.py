@@ -1,4 +1,4 @@
-"""What a chat endpoint is asked, and how its stream becomes the same things a completion's does."""
+"""Asks a chat endpoint, and turns its answer into what a completion endpoint would have sent."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kveval.tasks.task import Chat
 
 
 def chat_fields(chat: Chat, logprobs: int) -> dict[str, Any]:
-    """What a request's body holds in place of a completion's ``prompt`` and ``logprobs``.
+    """Returns the fields that replace ``prompt`` and ``logprobs`` in a request's body.
 
-    The server is asked for the tokens of the prompt it made, and for logprobs where they are the model's own: under a
-    forced tool call they are those of a grammar.
+    They ask for the tokens of the prompt that the server makes. They ask for logprobs only if no tool call is forced:
+    under a forced call, a grammar decides them and not the model.
     """
     fields: dict[str, Any] = {"messages": [dict(message) for message in chat.messages], "return_token_ids": True}
     if chat.tools:
@@ -29,7 +29,7 @@ def chat_fields(chat: Chat, logprobs: int) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class ChatOutput:
-    """The deltas of one answer put together."""
+    """Collects the deltas of one answer."""
 
     content: str = ""
     reasoning: str = ""
@@ -37,10 +37,10 @@ class ChatOutput:
 
     @property
     def text(self) -> str:
-        """One string for an answer: its tool calls as a JSON array if it made any, else its content.
+        """The answer as one string: its tool calls as a JSON array if it made any, else its content.
 
-        Arguments that are not JSON stay the string they are. What a reasoning parser took out stands before the
-        content as ``<think>...</think>``.
+        Arguments that are not JSON stay strings. What a reasoning parser took out is put before the content as
+        ``<think>...</think>``.
         """
         if self.calls:
             ordered = [self.calls[index] for index in sorted(self.calls)]
@@ -48,18 +48,19 @@ class ChatOutput:
         return (f"<think>{self.reasoning}</think>" if self.reasoning else "") + self.content
 
     def completion_choice(self, choice: Mapping[str, Any]) -> dict[str, Any]:
-        """Takes a chunk's delta in, and returns the chunk's choice as the completion endpoint would spell it.
+        """Adds a chunk, or a whole message, and returns it as the completion endpoint would spell it.
 
         Raises:
-            AttributeError, TypeError, ValueError, LookupError: not what a chat endpoint sends.
+            AttributeError, TypeError, ValueError, LookupError: this is not what a chat endpoint sends.
         """
-        delta = choice.get("delta") or {}
+        delta = choice.get("delta") or choice.get("message") or {}
         said = delta.get("content") or ""
         self.content += said
         thought = delta.get("reasoning") or delta.get("reasoning_content") or ""
         self.reasoning += thought
-        for part in delta.get("tool_calls") or ():
-            self._take_call(part)
+        for position, part in enumerate(delta.get("tool_calls") or ()):
+            # Only the parts of streamed calls have an index.
+            self._take_call(part, position if "message" in choice else int(part.get("index") or 0))
         tokens, alternatives = [], []
         for entry in (choice.get("logprobs") or {}).get("content") or ():
             tokens.append(entry["token"])
@@ -72,15 +73,8 @@ class ChatOutput:
             "logprobs": {"tokens": tokens, "top_logprobs": alternatives} if tokens else None,
         }
 
-    @staticmethod
-    def whole_choice(choice: Mapping[str, Any]) -> dict[str, Any]:
-        """The choice of an answer that came in one piece, as its only delta."""
-        message = dict(choice["message"])
-        calls = [{**call, "index": index} for index, call in enumerate(message.get("tool_calls") or ())]
-        return {**choice, "delta": {**message, "tool_calls": calls}}
-
-    def _take_call(self, part: Mapping[str, Any]) -> None:
-        call = self.calls.setdefault(int(part.get("index") or 0), {"name": "", "arguments": ""})
+    def _take_call(self, part: Mapping[str, Any], index: int) -> None:
+        call = self.calls.setdefault(index, {"name": "", "arguments": ""})
         function = part.get("function") or {}
         call["name"] = call["name"] or function.get("name") or ""
         call["arguments"] += function.get("arguments") or ""

@@ -1,4 +1,4 @@
-"""Logprobs that name tokens by their text, as if they had named them by id."""
+"""Renames tokens in logprobs: from their texts to their ids."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 
 def named_by_id(event: Mapping[str, Any], ids: Mapping[str, int]) -> tuple[dict[str, Any], bool]:
-    """An event of a completion with ``token_id:N`` in place of texts, and whether every token in its output has an id.
+    """Returns the event with ``token_id:N`` in place of texts, and whether every output token has an id.
 
-    Alternatives without an id are left out. A token in the output without one takes the event's logprobs with it: what
-    is left would stand at other positions.
+    Alternatives without an id are left out. If an output token has no id, all logprobs of the event are left out:
+    the rest would stand at wrong positions.
 
     Args:
-        ids: of every token whose text no other token has.
+        ids: id by text, of every token whose text no other token has.
 
     Raises:
-        AttributeError, TypeError, LookupError: not what a completion endpoint sends.
+        AttributeError, TypeError, LookupError: this is not what a completion endpoint sends.
     """
     choices = list(_named(event.get("choices") or (), ids))
     return {**event, "choices": [choice for choice, _ in choices]}, all(whole for _, whole in choices)

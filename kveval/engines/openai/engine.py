@@ -1,4 +1,4 @@
-"""Attaches to a server that already runs. Starts nothing, and stops nothing."""
+"""Attaches to a server that already runs. It starts nothing and stops nothing."""
 
 from __future__ import annotations
 
@@ -13,32 +13,36 @@ import psutil
 
 from kveval.config.endpoint import EndpointConfig
 from kveval.engines.base import OnStatus
-from kveval.engines.openai.access import Access, redirect_target, retry_after_s, why_unreachable
-from kveval.engines.openai.dialect import Asker, NoPromptError, Reply, Spell, events_of
+from kveval.engines.client.access import Access
+from kveval.engines.client.dialect import Spell
+from kveval.engines.client.events import read_events
+from kveval.engines.client.failures import RequestFailedError
+from kveval.engines.client.replies import redirect_target, retry_after_s, why_unreachable
 from kveval.engines.openai.facts import attached_facts
+from kveval.engines.openai.probe import DialectProbe, NoPromptError, Reply
 from kveval.engines.variants import ResolvedVariant
 from kveval.errors import EngineError, FactsError
 from kveval.run.facts import Facts
 
 _TIMEOUT = httpx.Timeout(60.0, connect=10.0)
-# Of one probe, over its repetitions.
-_MOST_RATE_LIMIT_SECONDS = 120.0
+# Limit of all waits of one probe.
+_MAX_RATE_LIMIT_SECONDS = 120.0
 _DEFAULT_RETRY_SECONDS = 2.0
-# They say nothing about what was asked: 429 and a gateway's 502 to 504.
+# A later attempt may succeed: too many requests, and a gateway's errors.
 _PASSING = (429, 502, 503, 504)
 
 
 class EndpointEngine:
-    """One server somebody else runs.
+    """One server that somebody else runs.
 
     Args:
         prompt: token ids of a short prompt as samples are framed, to find out how the server takes them; `has_bos` and
-            `spell` as in `Asker`.
+            `spell` as in `DialectProbe`.
         max_model_len: longest prompt plus output it must take, in tokens.
-        log_path: nothing is written there: the server's log is elsewhere.
+        log_path: stays empty, because the server writes its log elsewhere.
 
     Raises:
-        ConfigError: the variable that holds the key is not set.
+        ConfigError: the environment variable for the key is not set.
     """
 
     def __init__(
@@ -79,7 +83,7 @@ class EndpointEngine:
         async with self._http() as http:
             self._served = await self._find_model(http)
             on_status("asking what the server understands")
-            asker = Asker(
+            asker = DialectProbe(
                 lambda path, body: self._probe(http, path, body),
                 self.model_name, self._prompt, self._has_bos, self._spell, self._logprobs,
             )  # fmt: skip
@@ -98,7 +102,11 @@ class EndpointEngine:
         )
 
     async def _find_model(self, http: httpx.AsyncClient) -> Mapping[str, Any]:
-        """Raises FactsError: the server has other models."""
+        """Returns what the server says of the model.
+
+        Raises:
+            FactsError: the server has other models, or its window is too short.
+        """
         models = await self._json(http, "/v1/models")
         entry = self.access.entry_of(models, self.model_name)
         if entry is None:
@@ -106,31 +114,31 @@ class EndpointEngine:
             names = [one.get("id") for one in data if isinstance(one, Mapping)] if isinstance(data, list) else []
             listed = ", ".join(self.access.message(name, 200) for name in names[:10])
             raise FactsError(
-                f"{self._whose} has no model {self.model_name!r} (endpoint.model); allowed: "
+                f"{self._whose} has no model {self.model_name!r} (endpoint.model); use: "
                 f"{listed or 'a server that lists its models at /v1/models'}"
             )
         window = entry.get("max_model_len") or self._endpoint.declared.max_model_len
         if isinstance(window, int) and window < self._max_model_len:
             raise FactsError(
                 f"{self._whose} takes {window} tokens (max_model_len), the longest prompt with its output needs "
-                f"{self._max_model_len}; allowed: lower context_lengths, or a server that takes them"
+                f"{self._max_model_len}; use: lower context_lengths, or a server that takes them"
             )
         return entry
 
     async def _json(self, http: httpx.AsyncClient, path: str) -> Any:
         response = await self._send(http, "GET", path)
         if response.status_code != httpx.codes.OK:
-            raise EngineError(f"{self._whose}{path}: HTTP {response.status_code}; allowed: an OpenAI-compatible server")
+            raise EngineError(f"{self._whose}{path}: HTTP {response.status_code}; use: an OpenAI-compatible server")
         try:
             return response.json()
         except ValueError as error:
-            raise EngineError(f"{self._whose}{path}: not JSON; allowed: an OpenAI-compatible server") from error
+            raise EngineError(f"{self._whose}{path}: not JSON; use: an OpenAI-compatible server") from error
 
     async def _send(self, http: httpx.AsyncClient, method: str, path: str, body: Any = None) -> httpx.Response:
-        """Waits while the server is asked too often, or starts.
+        """Sends one request. Waits while the server is overloaded or still starting.
 
         Raises:
-            EngineError: nothing answers, or not to us.
+            EngineError: nothing answers, or the server refuses us.
         """
         waited = 0.0
         while True:
@@ -142,7 +150,7 @@ class EndpointEngine:
             if target is not None:
                 raise EngineError(
                     f"{self._whose} sends to another address, {self.access.message(target)}, and the key is not sent "
-                    "there; allowed: the address itself as endpoint.url"
+                    "there; use: that address as endpoint.url"
                 )
             if response.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
                 raise EngineError(
@@ -150,37 +158,35 @@ class EndpointEngine:
                     + (
                         f"the key in {self._endpoint.api_key_env} is not accepted"
                         if self.access.api_key
-                        else "it wants a key; allowed: endpoint.api_key_env, the variable that holds it"
+                        else "it wants a key; set endpoint.api_key_env to the variable that holds it"
                     )
                 )
             if response.status_code not in _PASSING:
                 return response
             wait = retry_after_s(response) or _DEFAULT_RETRY_SECONDS
-            if waited + wait > _MOST_RATE_LIMIT_SECONDS:
+            if waited + wait > _MAX_RATE_LIMIT_SECONDS:
                 raise EngineError(
                     f"{self._whose}: HTTP {response.status_code} for {waited:.0f} s, and it says to wait {wait:.0f} s; "
-                    "allowed: a server that has room for a sweep"
+                    "use: a server with capacity for a sweep"
                 )
             waited += wait
             await asyncio.sleep(wait)
 
     async def _probe(self, http: httpx.AsyncClient, path: str, body: Mapping[str, Any]) -> Reply:
         response = await self._send(http, "POST", path, body)
-        refusal = self.access.message(f"HTTP {response.status_code}: {response.text}")
         if response.status_code != httpx.codes.OK:
-            return Reply([], refusal)
+            return Reply([], self.access.message(f"HTTP {response.status_code}: {response.text}"))
         try:
-            events = events_of(response.text, response.headers.get("content-type", ""))
-        except ValueError:
-            return Reply([], refusal)
-        error = next((event["error"] for event in events if event.get("error")), None)
+            events = [event async for event in read_events(response)]
+        except RequestFailedError as error:
+            return Reply([], self.access.message(error))
         self._answers_as = self._answers_as or next(
             (self.access.data(event["model"]) for event in events if isinstance(event.get("model"), str)), None
         )
-        return Reply(events) if error is None else Reply([], self.access.message(error))
+        return Reply(events)
 
     def exit_message(self) -> str | None:
-        # Its process is not ours to see; whether it answers is asked of it.
+        # Its process cannot be seen from here. Requests tell whether it still answers.
         return None
 
     def processes(self) -> list[psutil.Process]:
@@ -203,7 +209,11 @@ class EndpointEngine:
         return facts.model_copy(update=texts)
 
     async def _optional(self, http: httpx.AsyncClient, path: str) -> str | None:
-        """What not every server has. Raises EngineError: it does not answer at all."""
+        """Returns what not every server has, or None.
+
+        Raises:
+            EngineError: the server does not answer at all.
+        """
         try:
             response = await http.get(path)
         except httpx.HTTPError as error:
@@ -214,4 +224,4 @@ class EndpointEngine:
         return EngineError(f"{self._whose}: {self.access.message(why_unreachable(error, self.base_url))}")
 
     async def stop(self) -> None:
-        """Nothing: the server is not ours."""
+        """Does nothing: the server is not ours."""

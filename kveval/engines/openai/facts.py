@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from kveval.config.endpoint import EndpointConfig
 from kveval.config.sweep import UNQUANTIZED
-from kveval.engines.openai.dialect import Dialect
+from kveval.engines.client.dialect import Dialect
 from kveval.engines.variants import CPU_NATIVE, ResolvedVariant
 from kveval.engines.vllm.facts import cache_config, canonical
 from kveval.run.facts import Facts
@@ -23,6 +23,7 @@ _LACKING: dict[str, tuple[Literal["info", "warning"], str]] = {
                   "compared with the count of the model's tokenizer"),
     "usage": ("warning", "does not count prompt tokens: that nothing is cut from a prompt or added to it is not "
               "established"),
+    "streams": ("warning", "sends no event stream: there is no time to first token"),
     "streamed_usage": ("warning", "counts prompt tokens of whole answers only: none is streamed, so there is no time "
                        "to first token"),
     "logprobs": ("warning", "gives no logprobs: drift is not measured"),

@@ -21,7 +21,7 @@ import psutil
 from kveval.config.engine_flags import by_flag, flags
 from kveval.config.sweep import EngineConfig
 from kveval.engines.base import OnStatus
-from kveval.engines.openai.access import Access
+from kveval.engines.client.access import Access
 from kveval.engines.plugin.emulation import EmulationSpec, parse_log
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm import facts as engine_facts

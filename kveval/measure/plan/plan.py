@@ -9,7 +9,7 @@ from typing import Any
 
 from kveval.config.load import LoadConfig
 from kveval.config.sweep import SweepConfig, TaskConfig
-from kveval.engines.openai.access import Access
+from kveval.engines.client.access import Access
 from kveval.engines.smoke import OUTPUT_TOKENS
 from kveval.engines.variants import ResolvedVariant, emulated_control, resolve
 from kveval.engines.vllm.facts import checkpoint_scales

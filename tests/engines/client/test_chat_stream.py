@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 from support.scripted import Reply, ScriptedServer, always
 
 from kveval.config.sweep import RequestsConfig
-from kveval.engines.client.answer import Answer, Request, RequestFailedError, take
+from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.chat_stream import ChatOutput
 from kveval.engines.client.client import Client
+from kveval.engines.client.failures import RequestFailedError
+from kveval.engines.client.reader import AnswerReader
+from kveval.engines.client.request import EngineRequest
 from kveval.tasks.task import Chat
 
 MESSAGES = (
@@ -26,7 +29,7 @@ MESSAGES = (
 )
 TOOL = {"type": "function", "function": {"name": "area", "description": "d", "parameters": {"type": "object"}}}
 CHAT = Chat(MESSAGES, (TOOL,), template_kwargs={"enable_thinking": False})
-REQUEST = Request(np.arange(3, dtype=np.int32), 16, cache_salt="cold", chat=CHAT)
+REQUEST = EngineRequest(np.arange(3, dtype=np.int32), 16, cache_salt="cold", chat=CHAT)
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +45,7 @@ async def serving(reply: Reply, **config: Any) -> AsyncIterator[tuple[Client, Sc
             yield client, server
 
 
-async def ask(reply: Reply, request: Request = REQUEST, **config: Any) -> Answer:
+async def ask(reply: Reply, request: EngineRequest = REQUEST, **config: Any) -> EngineAnswer:
     async with serving(reply, **config) as (client, _):
         return await client.ask(request)
 
@@ -59,7 +62,7 @@ async def test_what_is_sent() -> None:
         }
     ]  # fmt: skip
     async with serving(Reply("a"), logprobs=0) as (client, server):
-        await client.ask(Request(REQUEST.token_ids, 16, stop=("\n",), chat=Chat(MESSAGES)))
+        await client.ask(EngineRequest(REQUEST.token_ids, 16, stop=("\n",), chat=Chat(MESSAGES)))
     assert server.requests[0]["stop"] == ["\n"]
     unsaid = {"tools", "tool_choice", "logprobs", "top_logprobs", "cache_salt", "chat_template_kwargs", "prompt"}
     assert server.requests[0].keys().isdisjoint(unsaid)
@@ -153,7 +156,7 @@ json_values = st.recursive(
 def test_no_event_raises_anything_else(event: dict[str, Any]) -> None:
     output = ChatOutput()
     try:
-        take(event, Answer(), 1.0, output)
+        AnswerReader(EngineAnswer(), is_chat=True).take(event, 1.0)
     except RequestFailedError as error:
         assert error.kind == "broken_stream"  # noqa: PT017 - most events are fine
     assert isinstance(output.text, str)

@@ -8,7 +8,7 @@ import pytest
 
 from kveval.config.endpoint import DeclaredConfig, EndpointConfig
 from kveval.config.sweep import VariantConfig
-from kveval.engines.openai.dialect import Dialect
+from kveval.engines.client.dialect import Dialect
 from kveval.engines.openai.facts import attached_facts, judge_attached
 from kveval.engines.variants import ResolvedVariant
 from kveval.run.facts import Facts

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
+from kveval.engines.client.dialect import CHAT_COMPLETIONS, COMPLETIONS, Dialect, Spell
 from kveval.run.facts import PromptForm
-
-COMPLETIONS = "/v1/completions"
-CHAT_COMPLETIONS = "/v1/chat/completions"
-
 
 _PASSAGE = "The harbour was quiet in the early morning, and the boats lay"
 # Between two readings of one token's logprob: more than batching makes of it, less than another token's is off.
@@ -25,51 +21,6 @@ _TOOL = {
     },
 }
 _CHAT = {"messages": [{"role": "user", "content": "Report the weather of Oslo."}]}
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """How one server is asked. The default is what a vLLM server understands.
-
-    Attributes:
-        prompt: ``token_ids``; ``text``, which the server tokenizes itself; ``text_without_bos`` where it puts the
-            first token in front of every text by itself.
-        added_tokens: by how many tokens the server's own count of a prompt is off from ours; 0 unless no form is right.
-        is_counted: the server says how many prompt tokens it saw.
-        streams: False where only whole answers come with that count. Without a stream there is no time to first token.
-        most_logprobs: alternatives per output token; None = as many as asked for, 0 = none.
-        names_tokens_by: what logprobs call a token: its id, or its text, which several tokens may have.
-        perplexity: how the server is asked for the logprobs of a text; None = in no way.
-        unknown_fields: of a request, that it refuses or does not heed.
-        chats, calls_tools: whether its chat endpoint answers, and parses tool calls.
-    """
-
-    prompt: PromptForm = "token_ids"
-    added_tokens: int = 0
-    is_counted: bool = True
-    streams: bool = True
-    most_logprobs: int | None = None
-    names_tokens_by: Literal["id", "text"] = "id"
-    perplexity: Literal["prompt_logprobs", "echo"] | None = "prompt_logprobs"
-    unknown_fields: frozenset[str] = frozenset()
-    chats: bool = True
-    calls_tools: bool = True
-
-    def lacks(self) -> Iterator[str]:
-        """What kveval would use and this server does not have."""
-        missing = {
-            "token_ids": self.prompt != "token_ids",
-            "usage": not self.is_counted,
-            "streamed_usage": self.is_counted and not self.streams,
-            "logprobs": self.most_logprobs == 0,
-            "logprobs_by_id": self.most_logprobs != 0 and self.names_tokens_by == "text",
-            "perplexity": self.perplexity is None,
-            "cache_salt": "cache_salt" in self.unknown_fields,
-            "return_token_ids": "return_token_ids" in self.unknown_fields,
-            "chat": not self.chats,
-            "tools": not self.calls_tools,
-        }
-        return (name for name, is_missing in missing.items() if is_missing)
 
 
 class Reply(NamedTuple):
@@ -96,8 +47,6 @@ class Reply(NamedTuple):
 
 
 Post = Callable[[str, Mapping[str, Any]], Awaitable[Reply]]
-# Token ids as the text a server is sent for them, and how many tokens our own tokenizer makes of that text.
-Spell = Callable[[list[int]], tuple[str, int]]
 
 
 class NoPromptError(Exception):
@@ -105,7 +54,7 @@ class NoPromptError(Exception):
 
 
 @dataclass(slots=True)
-class Asker:
+class DialectProbe:
     """Finds the dialect of one server, a request at a time.
 
     Args:
@@ -129,7 +78,7 @@ class Asker:
         unknown = frozenset([name async for name in self._unknown_fields()])
         dialect = replace(
             dialect,
-            streams=not dialect.is_counted or await self._counts_in_streams(),
+            streams=await self._streams(counts=dialect.is_counted),
             perplexity=await self._perplexity(),
             unknown_fields=unknown,
         )
@@ -177,8 +126,10 @@ class Asker:
         if not (reply.first("prompt_token_ids") or any(event.get("prompt_token_ids") for event in reply.events)):
             yield "return_token_ids"
 
-    async def _counts_in_streams(self) -> bool:
-        return (await self._complete(stream=True, stream_options={"include_usage": True})).counted is not None
+    async def _streams(self, *, counts: bool) -> bool:
+        """Whether it streams answers, and counts their prompt tokens if it counts those of whole answers."""
+        reply = await self._complete(stream=True, stream_options={"include_usage": True})
+        return reply.refusal is None and (reply.counted is not None or not counts)
 
     async def _logprobs(self) -> tuple[int | None, Literal["id", "text"]]:
         """How many alternatives it gives, up to the number wanted (None where none are), and how it names tokens."""
@@ -223,15 +174,3 @@ class Asker:
         with_tool = {**body, "max_tokens": 64, "tools": [_TOOL], "tool_choice": "required"}
         called = chats and (await self.post(CHAT_COMPLETIONS, with_tool)).first("message", "tool_calls")
         return chats, bool(called)
-
-
-def events_of(content: str, content_type: str) -> list[dict[str, Any]]:
-    """JSON objects of an answer, whole or streamed. Raises ValueError: it is neither."""
-    if "event-stream" not in content_type:
-        whole = json.loads(content)
-        if not isinstance(whole, dict):
-            raise ValueError("not a JSON object")
-        return [whole]
-    lines = (line[5:].strip() for line in content.splitlines() if line.startswith("data:"))
-    events = [json.loads(line) for line in lines if line != "[DONE]"]
-    return [event for event in events if isinstance(event, dict)]

@@ -1,24 +1,46 @@
-"""A request as one server wants it put: fields, and the form of its prompt."""
+"""What is asked of a server, and how the request is spelled for it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from kveval.engines.client.answer import Request
+import numpy as np
+
 from kveval.engines.client.chat_stream import chat_fields
-from kveval.engines.openai.dialect import Dialect, Spell
+from kveval.engines.client.dialect import Dialect, Spell
+from kveval.tasks.task import Chat
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRequest:
+    """One question to a server.
+
+    Attributes:
+        token_ids: int32 [prompt_tokens].
+        cache_salt: requests share prefix-cache blocks only with the same salt.
+        chat: messages for the chat endpoint, which makes the token ids itself. None for the completion endpoint.
+        ignore_eos: the output ends at `max_output_tokens` only.
+    """
+
+    token_ids: np.ndarray
+    max_output_tokens: int
+    stop: tuple[str, ...] = ()
+    cache_salt: str | None = None
+    chat: Chat | None = None
+    ignore_eos: bool = False
 
 
 def body_of(
-    request: Request, *, model: str, logprobs: int, dialect: Dialect, spell: Spell | None, salt: str | None
+    request: EngineRequest, *, model: str, logprobs: int, dialect: Dialect, spell: Spell | None, salt: str | None
 ) -> tuple[dict[str, Any], int]:
-    """The body, and how many prompt tokens the server should count.
+    """Returns the JSON body of `request`, and how many prompt tokens the server should count.
 
     Args:
         logprobs: alternatives wanted per output token.
-        spell: token ids as text, with the number of tokens a tokenizer makes of it again; where two pieces of a prompt
-            meet, it may make other tokens than the pieces have. None: the server takes token ids.
-        salt: of requests without one of their own.
+        spell: turns token ids into text and counts the tokens of that text. The count can differ from the number of
+            ids: where two pieces of a prompt meet, a tokenizer may make other tokens. None if the server takes ids.
+        salt: used if the request has no salt.
     """
     body: dict[str, Any] = {
         "model": model,

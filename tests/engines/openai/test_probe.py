@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kveval.engines.openai.dialect import Asker, Dialect, NoPromptError, Reply, events_of
+from kveval.engines.client.dialect import Dialect
+from kveval.engines.openai.probe import DialectProbe, NoPromptError, Reply
 
 PROMPT = [1, 20, 30, 40]
 
@@ -60,7 +61,7 @@ class Server:
 
 
 async def find(server: Server, *, has_bos: bool = False, logprobs: int = 20) -> Dialect:
-    return await Asker(server, "m", PROMPT, has_bos, spell, logprobs).find()
+    return await DialectProbe(server, "m", PROMPT, has_bos, spell, logprobs).find()
 
 
 async def test_vllm_understands_everything() -> None:
@@ -125,6 +126,13 @@ async def test_a_server_that_never_counts_is_streamed() -> None:
     assert not dialect.is_counted
 
 
+async def test_a_server_without_streams_is_asked_for_whole_answers() -> None:
+    """It counts nothing, so only the missing stream can tell."""
+    dialect = await find(Server("stream", "token_ids", counted=None))
+    assert not dialect.streams
+    assert set(dialect.lacks()) == {"token_ids", "usage", "streams"}
+
+
 async def test_perplexity_by_echo_or_not_at_all() -> None:
     assert (await find(Server("prompt_logprobs"))).perplexity == "echo"
     assert (await find(Server("prompt_logprobs", "echo"))).perplexity is None
@@ -149,11 +157,3 @@ async def test_chat_and_tools() -> None:
 async def test_no_prompt_at_all() -> None:
     with pytest.raises(NoPromptError, match="HTTP 400: prompt"):
         await find(Server("prompt"))
-
-
-def test_events_of_whole_and_streamed_answers() -> None:
-    assert events_of('{"a": 1}', "application/json") == [{"a": 1}]
-    assert events_of('data: {"a": 1}\n\n: ping\n\ndata: [DONE]\n\n', "text/event-stream; charset=utf-8") == [{"a": 1}]
-    for broken in ("<html>", "[1]", "null"):
-        with pytest.raises(ValueError, match=r"."):
-            events_of(broken, "text/html")

@@ -1,0 +1,127 @@
+"""Puts one answer together from the events of a server."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from kveval.engines.client.answer import EngineAnswer
+from kveval.engines.client.chat_stream import ChatOutput
+from kveval.engines.client.failures import RequestFailedError, broken_stream
+from kveval.engines.client.token_names import named_by_id
+
+T = TypeVar("T")
+
+_TOKEN_PREFIX = "token_id:"  # noqa: S105
+# Finish reasons of an output that the engine did not finish.
+_BROKEN_OFF = ("abort", "error")
+
+
+class AnswerReader:
+    """Adds the events of one attempt to `answer`.
+
+    Args:
+        is_chat: the events come from the chat endpoint.
+        ids_by_text: ids of tokens by their texts, if the server names tokens by text.
+        is_every_chunk_a_token: count a chunk without text as a token too. After random prompts, tokens may end inside
+            a character, and such a chunk has no text yet.
+    """
+
+    def __init__(
+        self,
+        answer: EngineAnswer,
+        *,
+        is_chat: bool = False,
+        ids_by_text: Mapping[str, int] | None = None,
+        is_every_chunk_a_token: bool = False,
+    ) -> None:
+        self._answer = answer
+        self._chat = ChatOutput() if is_chat else None
+        self._ids_by_text = ids_by_text
+        self._is_every_chunk_a_token = is_every_chunk_a_token
+        self._all_named = True
+
+    def take(self, event: dict[str, Any], elapsed_ms: float) -> None:
+        """Adds one event.
+
+        Raises:
+            RequestFailedError: this is not what such a server sends.
+        """
+        try:
+            self._take(event, elapsed_ms)
+        except (AttributeError, TypeError, ValueError, LookupError, OverflowError) as error:
+            raise broken_stream(f"unexpected answer: {event}") from error
+
+    def _take(self, event: dict[str, Any], elapsed_ms: float) -> None:
+        answer = self._answer
+        if self._ids_by_text is not None:
+            event, all_named = named_by_id(event, self._ids_by_text)
+            self._all_named = self._all_named and all_named
+        if self._chat is not None and event.get("prompt_token_ids"):
+            answer.prompt_token_ids = [int(token) for token in event["prompt_token_ids"]]
+        answer.model = _optional(event.get("model"), str) or answer.model
+        usage = event.get("usage")
+        if usage:
+            answer.prompt_tokens = _optional(usage.get("prompt_tokens"), int)
+            answer.completion_tokens = _optional(usage.get("completion_tokens"), int)
+            details = usage.get("prompt_tokens_details") or {}
+            answer.cached_tokens = _optional(details.get("cached_tokens"), int)
+        for spelled in event.get("choices") or ():
+            choice = spelled if self._chat is None else self._chat.completion_choice(spelled)
+            answer.text = answer.text + (choice.get("text") or "") if self._chat is None else self._chat.text
+            answer.finish_reason = unicode(_optional(choice.get("finish_reason"), str) or "") or answer.finish_reason
+            self._take_tokens(choice, elapsed_ms)
+
+    def _take_tokens(self, choice: dict[str, Any], elapsed_ms: float) -> None:
+        answer, logprobs = self._answer, choice.get("logprobs")
+        tokens = logprobs["tokens"] if logprobs else []
+        if tokens or choice.get("text") or self._is_every_chunk_a_token:
+            answer.token_ms.append(round(elapsed_ms, 3))
+            answer.chunk_tokens.append(max(len(tokens), 1))
+        answer.output_token_ids += [_token_id(token) for token in tokens]
+        for alternatives in (logprobs or {}).get("top_logprobs") or ():
+            # JSON has no NaN: the engine writes null.
+            values = {
+                token: math.nan if value is None else float(value) for token, value in (alternatives or {}).items()
+            }
+            ranked = sorted(values.items(), key=lambda item: -item[1])
+            answer.top_ids.append([_token_id(token) for token, _ in ranked])
+            answer.top_logprobs.append([value for _, value in ranked])
+
+    def finish(self, *, was_streamed: bool) -> None:
+        """Checks that the answer is whole.
+
+        Raises:
+            RequestFailedError: the output was broken off, or its logprobs are not finite.
+        """
+        answer = self._answer
+        if not self._all_named:
+            answer.output_token_ids, answer.top_ids, answer.top_logprobs = [], [], []
+        if not was_streamed:
+            answer.token_ms, answer.chunk_tokens = [], []
+        if answer.finish_reason is None:
+            raise broken_stream("the stream ended without a finish_reason")
+        if answer.finish_reason in _BROKEN_OFF:
+            message = f"the engine broke the output off (finish_reason {answer.finish_reason!r})"
+            raise RequestFailedError("aborted", message, retry=True)
+        if not all(math.isfinite(value) for row in answer.top_logprobs for value in row):
+            raise RequestFailedError("non_finite", "the server returned non-finite logprobs", retry=False)
+
+
+def _token_id(token: str) -> int:
+    number = int(token.removeprefix(_TOKEN_PREFIX))
+    if not 0 <= number < 1 << 31:
+        raise ValueError(f"{token} is not a token id")
+    return number
+
+
+def unicode(text: str) -> str:
+    """Replaces halves of surrogate pairs, which JSON can spell but UTF-8 cannot."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _optional(value: Any, kind: type[T]) -> T | None:
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(f"{value!r} is not {kind.__name__}")
+    return value
