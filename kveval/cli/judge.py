@@ -30,9 +30,9 @@ PolicyConfig = Annotated[
     epilog="Examples:\n\n"
     "  kveval gate runs/tonight\n\n"
     "  kveval gate runs/tonight --against baselines/llama-8b.json\n\n"
-    "  kveval gate runs/tonight --margin 0.02 --family-margin needle=0.01 --inconclusive allow\n\n"
+    "  kveval gate runs/tonight --margin 0.02 --family-margin needle=0.01 --undecided allow\n\n"
     "  kveval gate runs/tonight --out ci --json\n\n"
-    "Exit codes: 0 pass, 1 regression, 2 usage, 3 infrastructure, 4 incomparable, 5 inconclusive where that blocks."
+    "Exit codes: 0 pass, 1 regression, 2 usage, 3 infrastructure, 4 incomparable, 5 undecided where that blocks."
 )
 def gate(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
@@ -42,7 +42,7 @@ def gate(
     margin: Margin = None,
     family_margin: FamilyMargins = None,
     confidence: Confidence = None,
-    inconclusive: Annotated[
+    undecided: Annotated[
         str | None, typer.Option(help="block, or allow: whether an open verdict keeps the gate shut.")
     ] = None,
     min_baseline_score: MinBaselineScore = None,
@@ -60,7 +60,7 @@ def gate(
         "margin": margin,
         "margins": _margins(family_margin),
         "confidence": confidence,
-        "inconclusive": inconclusive,
+        "undecided": undecided,
         "min_baseline_score": min_baseline_score,
         "max_unanswered_share": max_unanswered_share,
     }

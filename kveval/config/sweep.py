@@ -21,6 +21,7 @@ from pydantic import (
 
 from kveval.config.endpoint import DeclaredConfig, EndpointConfig, check_attached, expand_attached, expand_endpoint
 from kveval.config.environment import Environment
+from kveval.config.judge import Policy
 from kveval.config.load import LoadConfig
 from kveval.config.messages import key_of, reason_of
 from kveval.config.speculation import expand_speculative
@@ -213,26 +214,6 @@ class RequestsConfig(_Model):
     logprobs: Annotated[int, Field(ge=0, le=20)] = 20
 
 
-class JudgeConfig(_Model):
-    """What is accepted.
-
-    Attributes:
-        margin: the largest loss of score.
-        margins: the margin of a task family, where it is another: ``{needle: 0.01}``.
-        confidence: of every interval.
-        inconclusive: whether `kveval gate` blocks on a verdict that stays open, or lets it through with a warning.
-        min_baseline_score: the baseline's overall score below which nothing is compared with it.
-        max_unanswered_share: of a variant's samples, above which the gate blames the infrastructure.
-    """
-
-    margin: Annotated[float, Field(gt=0, lt=1)] = 0.02
-    margins: dict[str, Annotated[float, Field(gt=0, lt=1)]] = {}
-    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
-    inconclusive: Literal["block", "allow"] = "block"
-    min_baseline_score: Annotated[float, Field(ge=0, le=1)] = 0.0
-    max_unanswered_share: Annotated[float, Field(ge=0, lt=1)] = 0.02
-
-
 class SweepConfig(_Model):
     """Everything a sweep is decided by.
 
@@ -266,7 +247,7 @@ class SweepConfig(_Model):
     accept_findings: list[str] = []
     engine: EngineConfig = EngineConfig()
     requests: RequestsConfig = RequestsConfig()
-    judge: JudgeConfig = JudgeConfig()
+    judge: Policy = Policy()
     load: LoadConfig | None = None
     out: Path | None = None
 
@@ -383,7 +364,7 @@ def _explain(error: ValidationError) -> str:
 def _keys_at(location: list[str]) -> list[str]:
     models: dict[str, type[BaseModel]] = {
         "variants": VariantConfig, "tasks": TaskConfig, "engine": EngineConfig, "requests": RequestsConfig,
-        "judge": JudgeConfig, "emulate": EmulationConfig, "load": LoadConfig,
+        "judge": Policy, "emulate": EmulationConfig, "load": LoadConfig,
         "endpoint": EndpointConfig, "declared": DeclaredConfig,
     }  # fmt: skip
     for part in reversed(location):

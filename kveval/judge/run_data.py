@@ -26,7 +26,7 @@ RECORD_COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunData:
     """
     Attributes:
         samples: one row per sample, indexed by sample_id, columns `SAMPLE_COLUMNS`.
@@ -44,7 +44,7 @@ class Run:
         return next(found, None)
 
 
-def load_run(path: Path) -> Run:
+def load_run(path: Path) -> RunData:
     """Reads a run, finished or not.
 
     Raises:
@@ -74,10 +74,10 @@ def load_run(path: Path) -> Run:
                 f"{directory.records_path(variant)}: sample {unknown[0]} is not in {directory.samples_path.name}"
             )
         records[variant] = frame
-    return Run(path, manifest, samples, records)
+    return RunData(path, manifest, samples, records)
 
 
-def check_comparable(first: Run, second: Run) -> None:
+def check_comparable(first: RunData, second: RunData) -> None:
     """Two runs may be paired only when they asked the same.
 
     Sample ids hash the task, its version, the prompt, the references and the output budget, so equal ids mean equal

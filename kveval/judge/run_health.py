@@ -5,14 +5,14 @@ from __future__ import annotations
 import fcntl
 from pathlib import Path
 
+from kveval.config.judge import Policy
 from kveval.errors import RunDirectoryError
-from kveval.judge.diff import obstacle
-from kveval.judge.run_data import Run, load_run
-from kveval.judge.verdicts import Policy
+from kveval.judge.comparison.variant_pair import incomplete_reason
+from kveval.judge.run_data import RunData, load_run
 from kveval.run.manifest import VariantRun
 
 
-def load_ended_run(path: Path) -> Run:
+def load_ended_run(path: Path) -> RunData:
     """A run that no sweep is writing any more, with samples, and with every record it claims to have.
 
     Raises:
@@ -34,7 +34,7 @@ def load_ended_run(path: Path) -> Run:
     return run
 
 
-def asked(run: Run, variant: VariantRun) -> list[str]:
+def asked(run: RunData, variant: VariantRun) -> list[str]:
     """Ids of the samples `variant` was to answer."""
     if variant.role == "aa" and run.manifest.aa_sample_ids is not None:
         wanted = set(run.manifest.aa_sample_ids)
@@ -42,16 +42,16 @@ def asked(run: Run, variant: VariantRun) -> list[str]:
     return list(run.samples.index)
 
 
-def unanswered(run: Run, variant: VariantRun) -> int:
+def unanswered(run: RunData, variant: VariantRun) -> int:
     """Samples that `variant` was to answer and did not: engine errors, and those without a record."""
     ids = asked(run, variant)
     outcomes = run.records[variant.name]["outcome"].reindex(ids)
     return int((outcomes.isna() | (outcomes == "engine_error")).sum())
 
 
-def infrastructure_problem(run: Run, variant: VariantRun, policy: Policy) -> str | None:
+def infrastructure_problem(run: RunData, variant: VariantRun, policy: Policy) -> str | None:
     """Why `variant` says nothing about quality; None when it ran to its end and answered."""
-    stopped = obstacle(variant)
+    stopped = incomplete_reason(variant)
     if stopped:
         return stopped
     lost, total = unanswered(run, variant), len(asked(run, variant))

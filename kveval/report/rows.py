@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from kveval.judge.comparison import Attribution, Comparison
-from kveval.judge.run_data import Run
+from kveval.judge.comparison.comparison import Attribution, Comparison
+from kveval.judge.run_data import RunData
 from kveval.run.manifest import VariantRun
 
 
@@ -15,10 +15,10 @@ def comparison_row(comparison: Comparison) -> dict[str, Any]:
     difference, verdict, noise = comparison.difference, comparison.verdict, comparison.noise
     return {
         "variant": comparison.variant,
-        "level": comparison.group.level,
-        "family": comparison.group.family,
-        "task": comparison.group.task,
-        "context_length": comparison.group.context_length,
+        "level": comparison.scope.level,
+        "family": comparison.scope.family,
+        "task": comparison.scope.task,
+        "context_length": comparison.scope.context_length,
         "asked": comparison.asked,
         "unscored": comparison.unscored,
         "n": difference.n,
@@ -33,8 +33,8 @@ def comparison_row(comparison: Comparison) -> dict[str, Any]:
         "p": difference.p,
         "method": difference.method,
         "no_interval_because": difference.reason,
-        "flips_down": comparison.flips.down,
-        "flips_up": comparison.flips.up,
+        "lost": comparison.flips.lost,
+        "gained": comparison.flips.gained,
         "mcnemar_p": comparison.flips.p,
         "identical": comparison.identical,
         "outcomes": comparison.outcomes,
@@ -77,6 +77,6 @@ def difference_label(difference: dict[str, Any]) -> str:
     return f"{delta} [{100 * difference['low']:+.1f}, {100 * difference['high']:+.1f}]"
 
 
-def baseline_first(run: Run) -> list[VariantRun]:
+def baseline_first(run: RunData) -> list[VariantRun]:
     """Every variant of the run, in its order but for the baseline."""
     return sorted(run.manifest.variants.values(), key=lambda variant: variant.name != run.manifest.baseline)

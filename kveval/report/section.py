@@ -7,8 +7,8 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kveval.judge.diff import Judgement
-from kveval.judge.run_data import Run
+from kveval.judge.comparison.judgement import Judgement
+from kveval.judge.run_data import RunData
 from kveval.report import sections as folders
 
 
@@ -30,7 +30,7 @@ class Section:
 
     title: str
     position: int
-    content: Callable[[Run, Judgement], object | None]
+    content: Callable[[RunData, Judgement], object | None]
     part_of: str | None = None
     link: str | None = None
 

@@ -16,8 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from kveval.judge.stats import Difference, fewest_clusters, holm, paired_difference
-from kveval.judge.verdicts import Policy, decide, more_samples
+from kveval.config.judge import Policy
+from kveval.judge.comparison.more_samples import more_samples
+from kveval.judge.comparison.verdict import decide
+from kveval.judge.statistics.clusters import fewest_clusters
+from kveval.judge.statistics.difference import Difference, paired_difference
+from kveval.judge.statistics.multiple_tests import holm
 
 POLICY = Policy()
 FIXED_TOLERANCE = 0.08

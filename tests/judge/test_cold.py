@@ -10,7 +10,7 @@ from rich.console import Console
 from support.make_run import make_record, make_run, make_samples, scored
 
 from kveval.errors import RunDirectoryError
-from kveval.judge.cold import ColdCheck, cold_checks
+from kveval.judge.evidence.cold import ColdComparison, cold_comparisons
 from kveval.judge.run_data import load_run
 from kveval.report.files.gate import decide
 from kveval.report.html.report import build_report
@@ -44,8 +44,8 @@ def make(path: Path) -> Path:
     return make_run(path, answers=answers, samples=SAMPLES, variants=variants)
 
 
-def checks(path: Path) -> dict[str, ColdCheck]:
-    return {check.variant: check for check in cold_checks(load_run(path))}
+def checks(path: Path) -> dict[str, ColdComparison]:
+    return {check.variant: check for check in cold_comparisons(load_run(path))}
 
 
 def wrong(rows: list[SampleRow], path: Path, variant: str = "fp8") -> list[str]:
@@ -60,7 +60,7 @@ def test_the_same_answers_are_no_finding(tmp_path: Path) -> None:
     for check in checks(path).values():
         if check.variant == "bf16-aa":
             continue
-        assert (check.asked, check.n, check.identical, check.down, check.up) == (20, 20, 20, 0, 0)
+        assert (check.asked, check.n, check.identical, check.lost, check.gained) == (20, 20, 20, 0, 0)
         assert check.planned_share == 0.62
         assert check.hit_share == 0.6
         assert check.differences == ()
@@ -75,7 +75,7 @@ def test_a_variant_that_is_better_without_the_cache_is_a_finding(tmp_path: Path)
     found = checks(path)
     assert found["bf16"].finding is None
     check = found["fp8"]
-    assert (check.down, check.up, check.identical) == (0, 7, 13)
+    assert (check.lost, check.gained, check.identical) == (0, 7, 13)
     assert check.baseline is not None
     assert (check.baseline.only_own, check.baseline.only_others) == (7, 0)
     assert check.baseline.p == pytest.approx(0.5**7)
@@ -129,12 +129,12 @@ def test_an_answer_to_no_sample_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         RunDirectoryError, match=rf"cold/fp8.jsonl: sample {stranger.sample_id} is not in samples.jsonl"
     ):
-        cold_checks(load_run(path))
+        cold_comparisons(load_run(path))
 
 
 def test_a_run_without_a_check_shows_none(tmp_path: Path) -> None:
     path = make_run(tmp_path / "run", answers={"bf16": scored(0.5), "fp8": scored(0.5)}, samples=SAMPLES)
-    assert cold_checks(load_run(path)) == []
+    assert cold_comparisons(load_run(path)) == []
     assert summary(path)["prefix_cache"] == []
     assert "With and without the prefix cache" not in build_report(path).read_text()
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from support.make_run import Answer, make_run, make_samples, scored
 
+from kveval.config.judge import Policy
 from kveval.errors import IncomparableError, RunDirectoryError
 from kveval.judge.blessed.bless import bless
-from kveval.judge.comparison import Comparison
-from kveval.judge.diff import Judgement, judge_run
-from kveval.judge.flipped import flipped_samples
-from kveval.judge.headline import headlines
-from kveval.judge.pairing import Group
+from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.headline import headlines
+from kveval.judge.comparison.judgement import Judgement, judge_run
+from kveval.judge.comparison.scope import Scope
+from kveval.judge.evidence.flipped import flipped_samples
 from kveval.judge.run_data import check_comparable, load_run
-from kveval.judge.verdicts import Policy
 from kveval.report.terminal.diff import compare as diff
 from kveval.run.directory import RunDirectory
 from kveval.run.records import Outcome
@@ -69,10 +69,10 @@ def test_equal_variants_pass_and_a_losing_one_fails(tmp_path: Path) -> None:
     same, fp8 = overall(judgement, "same"), overall(judgement, "fp8")
     assert same.identical == 1
     assert (same.difference.delta, same.difference.n, same.difference.clusters) == (0, 600, 60)
-    assert fp8.flips.up == 0
-    assert fp8.difference.delta == pytest.approx(-fp8.flips.down / 600)
+    assert fp8.flips.gained == 0
+    assert fp8.difference.delta == pytest.approx(-fp8.flips.lost / 600)
     assert fp8.candidate_score.mean == pytest.approx(fp8.baseline_score.mean + fp8.difference.delta)
-    assert fp8.outcomes["candidate"]["wrong"] == fp8.outcomes["baseline"]["wrong"] + fp8.flips.down
+    assert fp8.outcomes["candidate"]["wrong"] == fp8.outcomes["baseline"]["wrong"] + fp8.flips.lost
     assert sum(fp8.outcomes["candidate"].values()) == fp8.asked == 600
 
 
@@ -80,11 +80,11 @@ def test_levels_cover_every_cell(tmp_path: Path) -> None:
     samples = make_samples(tasks={"a": "needle", "b": "needle", "c": "qa"}, haystacks=6, questions=2)
     path = make_run(tmp_path / "run", samples=samples, answers={"bf16": scored(0.7), "fp8": scored(0.6)})
     judgement = judge(path)
-    assert [c.group for c in judgement.of("fp8", "length")] == [
-        Group("length", context_length=2048),
-        Group("length", context_length=8192),
+    assert [c.scope for c in judgement.of("fp8", "length")] == [
+        Scope("length", context_length=2048),
+        Scope("length", context_length=8192),
     ]
-    assert [(c.group.family, c.asked) for c in judgement.of("fp8", "family")] == [("needle", 48), ("qa", 24)]
+    assert [(c.scope.family, c.asked) for c in judgement.of("fp8", "family")] == [("needle", 48), ("qa", 24)]
     assert len(judgement.of("fp8", "cell")) == 6
     assert sum(c.asked for c in judgement.of("fp8", "cell")) == overall(judgement, "fp8").asked == 72
 
@@ -113,9 +113,9 @@ def test_engine_errors_are_counted_and_never_pass(tmp_path: Path) -> None:
     assert many.difference.n == 600 - errors
     assert many.difference.delta == 0
     assert many.verdict is not None
-    assert many.verdict.word == "inconclusive"
+    assert many.verdict.word == "undecided"
     assert f"{errors} of 600 samples have no answer" in many.verdict.reason
-    assert words(judgement, "all") == words(judgement, "none") == {"inconclusive"}
+    assert words(judgement, "all") == words(judgement, "none") == {"undecided"}
     assert overall(judgement, "none").outcomes["candidate"]["missing"] == 600
     few = overall(judgement, "few")
     assert few.difference.n < 600
@@ -131,7 +131,7 @@ def test_an_unfinished_variant_does_not_pass(tmp_path: Path, status: str) -> Non
         variants={"fp8": {"status": status, "reason": "the engine said no"}},
     )
     judgement = judge(path)
-    assert words(judgement, "fp8") == {"inconclusive"}
+    assert words(judgement, "fp8") == {"undecided"}
     assert "the engine said no" in headlines(judgement)[0].reason
 
 
@@ -141,7 +141,7 @@ def test_an_unfinished_baseline_passes_nothing(tmp_path: Path) -> None:
         answers={"bf16": scored(0.9), "fp8": scored(0.9)},
         variants={"bf16": {"status": "stopped"}},
     )
-    assert words(judge(path), "fp8") == {"inconclusive"}
+    assert words(judge(path), "fp8") == {"undecided"}
 
 
 def test_floor_and_ceiling_carry_no_pass(tmp_path: Path) -> None:
@@ -153,9 +153,9 @@ def test_floor_and_ceiling_carry_no_pass(tmp_path: Path) -> None:
 
     path = make_run(tmp_path / "run", samples=samples, answers={"bf16": answer, "fp8": answer})
     judgement = judge(path)
-    cells = {c.group.task: c for c in judgement.of("fp8", "cell")}
+    cells = {c.scope.task: c for c in judgement.of("fp8", "cell")}
     verdicts = {task: c.verdict.word for task, c in cells.items() if c.verdict}
-    assert verdicts == {"easy": "inconclusive", "hard": "inconclusive", "good": "pass"}
+    assert verdicts == {"easy": "undecided", "hard": "undecided", "good": "pass"}
     assert cells["easy"].insensitive_cells == ("easy at 2,048 tokens: the baseline is at the ceiling (100.0)",)
     assert cells["hard"].insensitive_cells == ("hard at 2,048 tokens: the baseline is at the floor (0.0)",)
     pooled = overall(judgement, "fp8")
@@ -208,31 +208,31 @@ def test_noise_stands_beside_over_the_samples_of_the_second_run(tmp_path: Path) 
     fp8 = overall(judgement, "fp8")
     assert fp8.noise is not None
     assert fp8.noise.n == 200
-    assert 0 < fp8.noise.aa.down < 25 < fp8.noise.candidate.down < fp8.flips.down
-    assert fp8.noise.aa_identical == pytest.approx(1 - fp8.noise.aa.down / 200)
+    assert 0 < fp8.noise.aa.lost < 25 < fp8.noise.candidate.lost < fp8.flips.lost
+    assert fp8.noise.aa_identical == pytest.approx(1 - fp8.noise.aa.lost / 200)
     aa = overall(judgement, "bf16-aa")
     assert (aa.asked, aa.verdict) == (200, None)
 
     run = load_run(path)
     flipped = list(flipped_samples(run, run.manifest.variants["fp8"]))
-    assert len(flipped) == fp8.flips.down
-    assert {f.direction for f in flipped} == {"down"}
+    assert len(flipped) == fp8.flips.lost
+    assert {f.direction for f in flipped} == {"lost"}
     assert {f.aa_flipped is not None for f in flipped} == {True, False}
     assert all((f.aa_flipped is not None) == (f.sample_id in covered) for f in flipped)
 
 
-def test_a_run_without_samples_is_inconclusive(tmp_path: Path) -> None:
+def test_a_run_without_samples_is_undecided(tmp_path: Path) -> None:
     path = make_run(tmp_path / "run", samples=[], answers={"bf16": scored(1), "fp8": scored(1)})
     judgement = judge(path)
-    assert [h.word for h in headlines(judgement)] == ["inconclusive"]
+    assert [h.word for h in headlines(judgement)] == ["undecided"]
 
 
 def test_one_sample(tmp_path: Path) -> None:
     samples = make_samples(lengths=(2048,), haystacks=1, questions=1)
     path = make_run(tmp_path / "run", samples=samples, answers={"bf16": scored(1.1), "fp8": scored(-0.1)})
     judgement = judge(path)
-    assert words(judgement, "fp8") == {"inconclusive"}
-    assert overall(judgement, "fp8").flips.down == 1
+    assert words(judgement, "fp8") == {"undecided"}
+    assert overall(judgement, "fp8").flips.lost == 1
 
 
 class TestLoading:
@@ -265,7 +265,7 @@ class TestLoading:
         RunDirectory(path).samples_path.unlink()
         for variant in ("bf16", "fp8"):
             RunDirectory(path).records_path(variant).unlink()
-        assert [h.word for h in headlines(judge(path))] == ["inconclusive"]
+        assert [h.word for h in headlines(judge(path))] == ["undecided"]
 
 
 class TestComparable:

@@ -80,24 +80,24 @@ class TestQuantization:
         assert "regression int4" in result.text
         assert document(path)["checks"][0]["blocks"] is True
 
-    def test_few_samples_are_inconclusive_and_block(self, tmp_path: Path) -> None:
+    def test_few_samples_are_undecided_and_block(self, tmp_path: Path) -> None:
         samples = make_samples(haystacks=8, questions=2)
         path = make_run(tmp_path / "run", samples=samples, answers=GOOD)
         assert kveval("gate", path).code == 5
-        result = kveval("gate", path, "--inconclusive", "allow")
+        result = kveval("gate", path, "--undecided", "allow")
         assert result.code == 0
-        assert "gate: inconclusive, exit code 0 (the policy lets through what stays open)" in result.text
-        assert document(path)["verdict"] == "inconclusive"
+        assert "gate: undecided, exit code 0 (the policy lets through what stays open)" in result.text
+        assert document(path)["verdict"] == "undecided"
 
     @pytest.mark.parametrize("share", [1.1, -0.1])
     def test_what_cannot_show_a_loss_is_never_let_through(self, tmp_path: Path, share: float) -> None:
         path = make_run(tmp_path / "run", answers={"bf16": scored(share), "same": scored(share)})
-        assert kveval("gate", path, "--inconclusive", "allow").code == 5
+        assert kveval("gate", path, "--undecided", "allow").code == 5
 
     def test_one_haystack_is_never_let_through(self, tmp_path: Path) -> None:
         samples = make_samples(lengths=(2048,), haystacks=1, questions=400)
         path = make_run(tmp_path / "run", samples=samples, answers=GOOD)
-        result = kveval("gate", path, "--inconclusive", "allow")
+        result = kveval("gate", path, "--undecided", "allow")
         assert result.code == 5
         assert "one haystack: nothing to estimate an error from" in result.text
 
@@ -151,7 +151,7 @@ class TestQuantization:
         check = document(path)["checks"][0]
         assert check["loss_comes_from"] == "kernel"
         overall = check["rows"][0]
-        assert (overall["flips_down"], overall["flips_up"]) == (21, 4)
+        assert (overall["lost"], overall["gained"]) == (21, 4)
         assert overall["delta"] == pytest.approx(-17 / 300)
 
 
@@ -196,7 +196,7 @@ class TestPolicy:
         [
             (["--margin", "0"], "judge.margin: 0.0 is not allowed"),
             (["--confidence", "1"], "judge.confidence: 1.0 is not allowed"),
-            (["--inconclusive", "ignore"], "judge.inconclusive: 'ignore' is not allowed"),
+            (["--undecided", "ignore"], "judge.undecided: 'ignore' is not allowed"),
             (["--family-margin", "needle"], "is not FAMILY=MARGIN"),
             (["--family-margin", "nedle=0.1"], "did you mean 'needle'?"),
             (["--config", "no-such.yaml"], "neither a file nor a preset"),
@@ -230,7 +230,7 @@ class TestNotes:
         (note,) = document(path)["notes"]
         assert note["code"] == "unequal_control"
         assert "the baseline's second run differs from the first" in note["message"]
-        assert document(path)["noise"]["flips_down"] > 50
+        assert document(path)["noise"]["lost"] > 50
 
     def test_a_margin_for_no_family_of_the_run(self, tmp_path: Path) -> None:
         config = {"judge": {"margins": {"nedle": 0.01}}}
@@ -253,7 +253,7 @@ class TestInfrastructure:
             },
             manifest={"status": "incomplete"},
         )  # fmt: skip
-        result = kveval("gate", path, "--inconclusive", "allow")
+        result = kveval("gate", path, "--undecided", "allow")
         assert result.code == 3
         assert "out of memory" in result.text
 
@@ -505,8 +505,8 @@ class TestDiff:
         (found,) = json.loads(result.text)["pairs"]
         overall = found["rows"][0]
         assert (found["first"], found["second"]) == ("bf16", "int4")
-        assert overall["flips_up"] == 0
-        assert overall["delta"] == pytest.approx(-overall["flips_down"] / 600)
+        assert overall["gained"] == 0
+        assert overall["delta"] == pytest.approx(-overall["lost"] / 600)
         assert "int4" in kveval("diff", f"{path}:bf16", f"{path}:int4").text
 
     def test_two_runs_pair_what_both_have(self, tmp_path: Path) -> None:
@@ -535,7 +535,7 @@ class TestDiff:
             return "unscored", "some text"
 
         path = make_run(tmp_path / "run", samples=samples, answers={"bf16": answer, "fp8": answer})
-        assert kveval("gate", path, "--inconclusive", "allow").code == 5
+        assert kveval("gate", path, "--undecided", "allow").code == 5
         kveval("bless", path, "--out", tmp_path / "b.json")
         found = json.loads(kveval("diff", path, tmp_path / "b.json", "--json").text)
         assert found["pairs"][0]["rows"][0]["identical"] == 1.0

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from support.make_run import make_run, scored
 
+from kveval.config.judge import Policy
 from kveval.errors import ConfigError
-from kveval.judge.diff import judge_run
+from kveval.judge.comparison.judgement import judge_run
 from kveval.judge.policy import policy_of
 from kveval.judge.run_data import load_run
-from kveval.judge.verdicts import Policy
 from kveval.run.manifest import Manifest
 
 
@@ -28,7 +28,7 @@ def test_without_a_configuration_it_is_the_default(tmp_path: Path) -> None:
 def test_given_keys_replace_configured_ones_and_margins_add_up(tmp_path: Path) -> None:
     configured = {"margin": 0.05, "margins": {"needle": 0.01, "qa": 0.03}, "inconclusive": "allow"}
     policy = policy_of(manifest(tmp_path, configured), {"margin": 0.04, "margins": {"qa": 0.02}})
-    assert policy == Policy(margin=0.04, margins={"needle": 0.01, "qa": 0.02}, inconclusive="allow")
+    assert policy == Policy(margin=0.04, margins={"needle": 0.01, "qa": 0.02}, undecided="allow")
 
 
 def test_a_report_judges_by_it_too(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from support.make_run import Answer, make_run, make_samples, scored
 from typer.testing import CliRunner
 
 from kveval.cli.app import app
-from kveval.judge.diff import judge_run
+from kveval.judge.comparison.judgement import judge_run
+from kveval.judge.evidence.speculation import Drafts, drafts, speculations
 from kveval.judge.run_data import load_run
-from kveval.judge.speculation import Drafts, drafts, speculations
 from kveval.report.html.report import build_report
 from kveval.report.terminal.summary import summary
 from kveval.run.records import Outcome
@@ -68,11 +68,11 @@ def test_beside_the_partner_and_the_noise(tmp_path: Path) -> None:
     loaded = load_run(path)
     (found,) = speculations(loaded, judge_run(loaded).policy)
     assert (found.variant, found.partner, found.method, found.tokens) == ("fp8-ngram", "fp8", "ngram", 4)
-    overall = next(row for row in found.comparisons if row.group.level == "overall")
+    overall = next(row for row in found.comparisons if row.scope.level == "overall")
     assert (overall.against, overall.verdict) == ("fp8", None)
     # Nested scores: what fp8 gets wrong beyond the tenth, its partner gets right.
-    assert overall.flips.down == 0
-    assert overall.flips.up > 0
+    assert overall.flips.lost == 0
+    assert overall.flips.gained > 0
     assert found.parting is not None
     assert 0 < found.parting.different < found.parting.samples == 80
     entry = summary(path)["speculation"][0]

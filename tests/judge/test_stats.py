@@ -13,16 +13,11 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
-from kveval.judge.stats import (
-    clustered_se,
-    design_effect,
-    flips,
-    holm,
-    mean_score,
-    paired_difference,
-    sign_flip,
-    sparse_bounds,
-)
+from kveval.judge.statistics.clusters import clustered_se, design_effect
+from kveval.judge.statistics.difference import paired_difference, sign_flip, sparse_bounds
+from kveval.judge.statistics.flips import flips
+from kveval.judge.statistics.multiple_tests import holm
+from kveval.judge.statistics.score import mean_score
 
 
 def unequal_clusters(rng: np.random.Generator, count: int) -> np.ndarray:
@@ -218,7 +213,7 @@ class TestFlips:
         first = np.r_[np.ones(down + 30), np.zeros(up + 10)].astype(bool)
         second = np.r_[np.zeros(down), np.ones(30), np.ones(up), np.zeros(10)].astype(bool)
         result = flips(first, second)
-        assert (result.down, result.up) == (down, up)
+        assert (result.lost, result.gained) == (down, up)
         if down + up:
             assert result.p == pytest.approx(mcnemar([[30, down], [up, 10]], exact=True).pvalue)
         else:

@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from kveval.judge.stats import Difference, fewest_clusters, holm, paired_difference
-from kveval.judge.verdicts import Policy, Verdict, decide, more_samples
+from kveval.config.judge import Policy
+from kveval.judge.comparison.more_samples import more_samples
+from kveval.judge.comparison.verdict import Verdict, decide
+from kveval.judge.statistics.clusters import fewest_clusters
+from kveval.judge.statistics.difference import Difference, paired_difference
+from kveval.judge.statistics.multiple_tests import holm
 
 POLICY = Policy()
 
@@ -44,16 +48,16 @@ def test_a_significant_loss_beyond_the_margin_fails() -> None:
     )
 
 
-def test_the_same_loss_among_many_rows_is_inconclusive() -> None:
+def test_the_same_loss_among_many_rows_is_undecided() -> None:
     result = verdict(difference(21, 4, 300, 30), p_holm=0.06)
-    assert result.word == "inconclusive"
+    assert result.word == "undecided"
 
 
 def test_a_significant_loss_within_the_margin_is_no_fail() -> None:
     found = difference(52, 0, 3000, 300)
     assert found.p is not None
     assert found.p < 0.001
-    assert verdict(found).word == "inconclusive"
+    assert verdict(found).word == "undecided"
 
 
 def test_a_gain_never_fails() -> None:
@@ -64,18 +68,18 @@ def test_a_gain_never_fails() -> None:
 def test_few_equal_answers_do_not_pass(n: int) -> None:
     found = difference(0, 0, n, n)
     result = verdict(found)
-    assert result.word == "inconclusive"
+    assert result.word == "undecided"
     assert result.reason
 
 
 def test_190_equal_answers_pass() -> None:
-    assert verdict(difference(0, 0, 180, 180)).word == "inconclusive"
+    assert verdict(difference(0, 0, 180, 180)).word == "undecided"
     assert verdict(difference(0, 0, 190, 190)).word == "pass"
 
 
 def test_equal_answers_of_five_haystacks_do_not_pass() -> None:
     result = verdict(difference(0, 0, 1000, 5))
-    assert result.word == "inconclusive"
+    assert result.word == "undecided"
     assert result.reason.startswith("5 haystacks cannot carry a pass at 95%, at least 6 are needed; about 200 more")
     assert result.more_samples == 200
     assert fewest_clusters(0.95) == 6
@@ -86,19 +90,19 @@ def test_unanswered_samples_count_against_a_pass() -> None:
     found = difference(3, 3, 1000, 100)
     assert verdict(found, asked=1001).word == "pass"
     result = verdict(found, asked=1030)
-    assert result.word == "inconclusive"
+    assert result.word == "undecided"
     assert result.reason.startswith("30 of 1030 samples have no answer; were they lost")
 
 
 def test_what_cannot_show_a_loss_does_not_pass() -> None:
     found = difference(0, 0, 1000, 100)
-    assert verdict(found, insensitive="cannot show a loss: ceiling").word == "inconclusive"
+    assert verdict(found, insensitive="cannot show a loss: ceiling").word == "undecided"
 
 
 def test_cells_that_can_show_a_loss_must_hold_alone() -> None:
     found, sensitive = difference(6, 0, 1000, 100), difference(6, 0, 200, 20)
     result = verdict(found, sensitive=sensitive)
-    assert result.word == "inconclusive"
+    assert result.word == "undecided"
     assert result.reason.startswith("over the 200 samples whose cells can show a loss")
 
 
@@ -107,7 +111,7 @@ def test_an_obstacle_stops_a_pass_but_not_a_fail() -> None:
     assert verdict(difference(21, 4, 300, 30), obstacle="fp8 stopped").word == "fail"
 
 
-def test_nothing_answered_is_inconclusive() -> None:
+def test_nothing_answered_is_undecided() -> None:
     empty = paired_difference([], [], [])
     assert verdict(empty, p_holm=None, asked=10).reason == "no samples answered by both"
 
@@ -120,7 +124,7 @@ def nights(rng: np.random.Generator, n: int, down: float, up: float, policy: Pol
         baseline = np.where(draw < down, 1.0, np.where(draw < down + up, 0.0, rng.random(n) < 0.8))
         candidate = np.where(draw < down, 0.0, np.where(draw < down + up, 1.0, baseline))
         found = paired_difference(baseline, candidate, np.arange(n) // 5)
-        settled += verdict(found, policy=policy).word != "inconclusive"
+        settled += verdict(found, policy=policy).word != "undecided"
     return settled / 400
 
 

@@ -13,9 +13,9 @@ import yaml
 from support.scripted import Oracle, Reply, ScriptedEngines
 
 from kveval.errors import ConfigError, PlanError, ResumeError
-from kveval.judge.diff import judge_run
-from kveval.judge.gate import gate
-from kveval.judge.headline import headlines
+from kveval.judge.comparison.headline import headlines
+from kveval.judge.comparison.judgement import judge_run
+from kveval.judge.gate.gate import gate
 from kveval.judge.run_data import load_run
 from kveval.measure.plan.describe import describe
 from kveval.measure.plan.plan import Plan
@@ -152,7 +152,7 @@ async def test_own_prompts_and_a_guard_are_asked_scored_and_judged(plan_of: Plan
     stops = {tuple(body.get("stop", ())) for body in engines.servers["bf16"].requests if body["max_tokens"] == 8}
     assert stops == {("\n",)}
     overall = judge_run(load_run(out)).of("fp8", "overall")[0]
-    assert (overall.asked, overall.unscored, overall.difference.n, overall.flips.down) == (8, 3, 8, 8)
+    assert (overall.asked, overall.unscored, overall.difference.n, overall.flips.lost) == (8, 3, 8, 8)
     assert overall.identical == 0.0
     assert build_report(out).is_file()
 
@@ -167,15 +167,15 @@ async def test_what_is_not_scored_is_no_evidence_of_anything(plan_of: Planner, t
         assert (comparison.asked, comparison.unscored, comparison.difference.n) == (0, 12, 0)
         assert comparison.identical == 1.0
         assert comparison.verdict is not None
-        assert comparison.verdict.word == "inconclusive"
+        assert comparison.verdict.word == "undecided"
         assert (
             comparison.verdict.reason
             == "not scored: its 12 samples have no right answer; 100% of the outputs are the same"
         )
     (headline,) = headlines(judgement)
-    assert (headline.word, headline.reason.startswith("not scored")) == ("inconclusive", True)
-    shut = gate(out, overrides={"inconclusive": "allow"})
-    assert (shut.state, shut.exit_code) == ("inconclusive", 5)
+    assert (headline.word, headline.reason.startswith("not scored")) == ("undecided", True)
+    shut = gate(out, overrides={"undecided": "allow"})
+    assert (shut.state, shut.exit_code) == ("undecided", 5)
     assert summary(out)["rows"][0]["score"] is None
     assert summary_table(out)
     assert build_report(out).is_file()
@@ -191,7 +191,7 @@ async def test_unscored_lengths_keep_no_verdict_open(plan_of: Planner, tmp_path:
     assert words["alone"] == words["both"]
     assert gate(tmp_path / "alone").state == gate(tmp_path / "both").state
     rows = judge_run(load_run(tmp_path / "both")).of("fp8", "length")
-    assert [(row.group.context_length, row.asked, row.unscored) for row in rows] == [(1024, 40, 0), (2048, 0, 5)]
+    assert [(row.scope.context_length, row.asked, row.unscored) for row in rows] == [(1024, 40, 0), (2048, 0, 5)]
 
 
 async def test_a_changed_file_cannot_be_resumed(plan_of: Planner, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ async def test_acceptance_is_counted_over_the_samples_alone(plan_of: Planner, tm
     assert drafts["tokens_per_step"] == pytest.approx(1 + 4 / 4)
     assert drafts["by_position"] == pytest.approx((3 / 4, 1 / 4))
     row = entries["bf16-ngram"]["rows"][0]
-    assert (row["context_length"], row["identical"], row["flips_down"], row["aa"]["identical"]) == (None, 1.0, 0, 1.0)
+    assert (row["context_length"], row["identical"], row["lost"], row["aa"]["identical"]) == (None, 1.0, 0, 1.0)
     assert (entries["fp8-ngram"]["partner"], entries["fp8-ngram"]["rows"]) == (None, [])
     assert [finding.code for finding in manifest.variants["bf16-ngram"].findings] == []
     assert "speculation_alone" in [finding.code for finding in manifest.variants["fp8-ngram"].findings]

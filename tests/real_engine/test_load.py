@@ -10,7 +10,7 @@ import pytest
 
 from kveval.config.sweep import SweepConfig, validate_config
 from kveval.engines.vllm.installation import find_installation
-from kveval.judge.cold import cold_checks
+from kveval.judge.evidence.cold import cold_comparisons
 from kveval.judge.run_data import load_run
 from kveval.load.plan import make_load_plan
 from kveval.load.run import run_load
@@ -92,7 +92,7 @@ async def test_a_real_server_without_its_prefix_cache(one_engine: None, smollm2:
     run = load_run(tmp_path / "run")
     warm = run.records["bf16"].loc[[record.sample_id for record in cold]]
     assert (warm["cached_tokens"] > 800).all()
-    (check,) = cold_checks(run)
+    (check,) = cold_comparisons(run)
     assert (check.asked, check.n, check.unanswered) == (3, 3, 0)
     assert check.hit_share == pytest.approx(check.planned_share, rel=0.05)
 

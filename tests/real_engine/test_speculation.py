@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from kveval.engines.variants import local_cpu_flags
-from kveval.judge.diff import judge_run
-from kveval.judge.run_data import Run, load_run
-from kveval.judge.speculation import Speculation, speculations
+from kveval.judge.comparison.judgement import judge_run
+from kveval.judge.evidence.speculation import Speculation, speculations
+from kveval.judge.run_data import RunData, load_run
 from kveval.run.logprobs import unpack_logprobs
 
 pytestmark = [
@@ -57,16 +57,16 @@ def path(tmp_path_factory: pytest.TempPathFactory, smollm2: Path, one_engine: No
 
 
 @pytest.fixture(scope="module")
-def run(path: Path) -> Run:
+def run(path: Path) -> RunData:
     return load_run(path)
 
 
-def speculation(run: Run, name: str) -> Speculation:
+def speculation(run: RunData, name: str) -> Speculation:
     return next(one for one in speculations(run, judge_run(run).policy) if one.variant == name)
 
 
 @pytest.mark.parametrize(("name", "partner"), [("bf16-ngram", "bf16"), ("int8-ngram", "int8")])
-def test_drafts_are_counted_and_outputs_stay(run: Run, name: str, partner: str) -> None:
+def test_drafts_are_counted_and_outputs_stay(run: RunData, name: str, partner: str) -> None:
     facts = run.manifest.variants[name].facts
     assert (facts.speculative_method, facts.speculative_tokens) == ("ngram", 3)
     found = speculation(run, name)
@@ -85,13 +85,13 @@ def test_drafts_are_counted_and_outputs_stay(run: Run, name: str, partner: str) 
     assert found.parting.most_nats is None or found.parting.most_nats < 0.5
 
 
-def test_nothing_is_drafted_where_nothing_was_asked(run: Run) -> None:
+def test_nothing_is_drafted_where_nothing_was_asked(run: RunData) -> None:
     for name in ("bf16", "int8"):
         assert run.manifest.variants[name].facts.speculative_tokens is None
         assert "spec_drafts" not in run.manifest.variants[name].counters
 
 
-def test_every_token_has_its_logprobs(run: Run) -> None:
+def test_every_token_has_its_logprobs(run: RunData) -> None:
     for name in ("bf16", "bf16-ngram", "int8-ngram"):
         for record in run.records[name].itertuples():
             ids, logprobs = unpack_logprobs(str(record.logprobs))

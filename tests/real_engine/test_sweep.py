@@ -19,8 +19,8 @@ import pytest
 import yaml
 
 from kveval.engines.variants import Device, local_cpu_flags
+from kveval.judge.evidence.speculation import parting
 from kveval.judge.run_data import load_run
-from kveval.judge.speculation import parting
 from kveval.run.directory import RunDirectory
 from kveval.run.facts import Facts
 from kveval.run.logprobs import unpack_logprobs

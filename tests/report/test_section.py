@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.make_run import make_run, make_samples, scored
 
-from kveval.judge.diff import judge_run
+from kveval.judge.comparison.judgement import judge_run
 from kveval.judge.run_data import load_run
 from kveval.report import sections
 from kveval.report.html.page import render

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 from typing import Any
 
+from kveval.config.judge import Policy
 from kveval.errors import IncomparableError
 from kveval.judge.blessed.bless import Blessed, comparable_spec, digested, prompts_sha256, stable_facts
-from kveval.judge.diff import Contest, obstacle
-from kveval.judge.pairing import pair
-from kveval.judge.run_data import Run
-from kveval.judge.verdicts import Policy
+from kveval.judge.comparison.pairing import pair
+from kveval.judge.comparison.variant_pair import VariantPair, incomplete_reason
+from kveval.judge.run_data import RunData
 from kveval.run.findings import Finding
 
 
-def check_comparable_over_time(run: Run, blessed: Blessed) -> None:
+def check_comparable(run: RunData, blessed: Blessed) -> None:
     """
     Raises:
         IncomparableError: another model, tokenizer, task, sample, prompt or sampling setting, or a blessed variant that
@@ -53,14 +52,14 @@ def check_comparable_over_time(run: Run, blessed: Blessed) -> None:
             raise refuse(f"variant {name!r} was blessed and not asked again")
 
 
-def contests_over_time(run: Run, blessed: Blessed) -> list[Contest]:
+def pairs_with_blessed(run: RunData, blessed: Blessed) -> list[VariantPair]:
     """Every blessed variant, then against now."""
     label = against_label(blessed)
     return [
-        Contest(
+        VariantPair(
             name, label,
             pair(run.samples, {"baseline": blessed.records[name], "candidate": digested(run.records[name])}),
-            obstacle=obstacle(run.manifest.variants[name]),
+            obstacle=incomplete_reason(run.manifest.variants[name]),
         )
         for name in blessed.variants
     ]  # fmt: skip
@@ -71,7 +70,7 @@ def against_label(blessed: Blessed) -> str:
     return f"blessed run {blessed.run.run_id[:12]}"
 
 
-def changes(run: Run, blessed: Blessed, policy: Policy) -> Iterator[Finding]:
+def changes(run: RunData, blessed: Blessed, policy: Policy) -> Iterator[Finding]:
     """What differs from the blessed run without forbidding a comparison: an engine upgrade, a looser policy."""
     for name, before in blessed.variants.items():
         now = run.manifest.variants[name]
@@ -97,8 +96,7 @@ def changes(run: Run, blessed: Blessed, policy: Policy) -> Iterator[Finding]:
             message=f"kveval was {blessed.run.kveval_version} when the run was blessed and is "
             f"{run.manifest.kveval_version}",
         )
-    policies = [{field.name: getattr(policy, field.name) for field in fields(policy)}, blessed.policy]
-    differing = _changed(policies[1], policies[0])
+    differing = _changed(blessed.policy.model_dump(), policy.model_dump())
     if differing:
         yield Finding(
             level="warning",

@@ -15,16 +15,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pandas as pd
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
+from kveval.config.judge import Policy
 from kveval.errors import BlessedFileError
-from kveval.judge.run_data import Run
-from kveval.judge.verdicts import Policy
+from kveval.judge.run_data import RunData
 from kveval.run.facts import Facts, StoredFacts
 from kveval.run.findings import Finding
 from kveval.run.manifest import VariantName
@@ -55,11 +55,17 @@ class BlessedRun(Stored):
     sampling: dict[str, Any]
 
 
+class _StoredPolicy(Policy):
+    """The policy of any version; keys that this version does not know are left out."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
 class _Document(Stored):
     blessed_version: int
     content_sha256: str
     run: BlessedRun
-    policy: dict[str, Any]
+    policy: _StoredPolicy
     baseline: str
     variants: dict[VariantName, BlessedVariant] = Field(min_length=1)
     prompts_sha256: str
@@ -79,7 +85,7 @@ class Blessed:
 
     path: Path
     run: BlessedRun
-    policy: dict[str, Any]
+    policy: Policy
     baseline: str
     variants: Mapping[str, BlessedVariant]
     prompts_sha256: str
@@ -87,7 +93,7 @@ class Blessed:
     records: Mapping[str, pd.DataFrame]
 
 
-def bless(run: Run, policy: Policy, out: Path) -> None:
+def bless(run: RunData, policy: Policy, out: Path) -> None:
     """Writes the answers of the baseline and the candidates of `run`.
 
     The run is expected to be fit for it: see `kveval.judge.run_health`.
@@ -136,7 +142,7 @@ def digest(output: str) -> str:
 
 
 def prompts_sha256(samples: pd.DataFrame) -> str:
-    """Of every prompt, in the order of the sample ids; columns as in `Run.samples`."""
+    """Of every prompt, in the order of the sample ids; columns as in `RunData.samples`."""
     lines = (f"{sample_id} {value}" for sample_id, value in samples["prompt_sha256"].sort_index().items())
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
@@ -150,7 +156,7 @@ def stable_facts(facts: Facts) -> dict[str, Any]:
     return facts.model_dump(mode="json", exclude=set(VOLATILE_FACTS))
 
 
-def _content(run: Run, policy: Policy) -> dict[str, Any]:
+def _content(run: RunData, policy: Policy) -> dict[str, Any]:
     manifest = run.manifest
     # By name, as the document lists them: the answers of a sample stand in the same order.
     kept = [v for _, v in sorted(manifest.variants.items()) if v.role in ("baseline", "candidate")]
@@ -174,7 +180,7 @@ def _content(run: Run, policy: Policy) -> dict[str, Any]:
             "inputs": manifest.inputs,
             "sampling": manifest.sampling,
         },
-        "policy": asdict(policy),
+        "policy": policy.model_dump(),
         "baseline": manifest.baseline,
         "variants": {
             variant.name: {
@@ -249,5 +255,5 @@ def _indexed(rows: Iterable[tuple[Any, ...]], columns: list[str]) -> pd.DataFram
 
 
 def digested(records: pd.DataFrame) -> pd.DataFrame:
-    """`Run.records` of one variant with its outputs as `Blessed.records` has them."""
+    """`RunData.records` of one variant with its outputs as `Blessed.records` has them."""
     return records.assign(output=records["output"].map(lambda output: digest(str(output))))

@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from kveval.judge.recommend.serving import cpu_cache_gib
-from kveval.judge.run_data import Run
+from kveval.judge.recommend.serve_command import cpu_cache_gib
+from kveval.judge.run_data import RunData
 from kveval.run.manifest import VariantRun
 
 _GIB = 1 << 30
@@ -48,7 +48,7 @@ class Memory:
     freed_share: float | None
 
 
-def context_limits(run: Run, variant: VariantRun, held_tokens: int, sequences: int | None) -> list[ContextLimit]:
+def context_limits(run: RunData, variant: VariantRun, held_tokens: int, sequences: int | None) -> list[ContextLimit]:
     """For one sequence, for as many as the run had in flight, and for `sequences` where given.
 
     Args:
@@ -70,7 +70,7 @@ def context_limits(run: Run, variant: VariantRun, held_tokens: int, sequences: i
     return limits
 
 
-def most_in_flight(run: Run, variant: VariantRun) -> int:
+def most_in_flight(run: RunData, variant: VariantRun) -> int:
     """The most requests of `variant` that were running at the same moment, by the records' timestamps; at least 1."""
     records = run.records[variant.name]
     sent = records["sent_at"].to_numpy(dtype=float)
@@ -82,7 +82,7 @@ def most_in_flight(run: Run, variant: VariantRun) -> int:
     return max(1, int(np.cumsum(changes[order]).max(initial=1)))
 
 
-def memory(run: Run, variant: VariantRun) -> Memory:
+def memory(run: RunData, variant: VariantRun) -> Memory:
     facts, reference = variant.facts, run.manifest.variants[run.manifest.baseline].facts
     ratio, baseline_tokens = facts.kv_capacity_ratio, reference.kv_capacity_tokens
     mine = _bytes_per_token(run, variant)
@@ -93,7 +93,7 @@ def memory(run: Run, variant: VariantRun) -> Memory:
     return Memory(ratio, mine, before, baseline_tokens, freed, share)
 
 
-def _bytes_per_token(run: Run, variant: VariantRun) -> float | None:
+def _bytes_per_token(run: RunData, variant: VariantRun) -> float | None:
     facts = variant.facts
     gib, tokens = facts.kv_cache_gib or cpu_cache_gib(run.manifest, variant), facts.kv_capacity_tokens
     return gib * _GIB / tokens if gib and tokens else None

@@ -11,13 +11,14 @@ from kveval.config.engine_flags import flag_name
 from kveval.config.native_formats import native_equivalent
 from kveval.config.sweep import UNQUANTIZED, EmulationConfig
 from kveval.errors import UsageError
-from kveval.judge.diff import PANELS
-from kveval.judge.gate import EXIT_CODES, Check, Gate, State, gate
-from kveval.judge.headline import held_to
-from kveval.judge.pairing import Group
+from kveval.judge.comparison.headline import held_to
+from kveval.judge.comparison.judgement import PANELS
+from kveval.judge.comparison.own_score import own_score
+from kveval.judge.comparison.scope import Scope
+from kveval.judge.gate.check import EXIT_CODES, Check, State
+from kveval.judge.gate.gate import Gate, gate
 from kveval.judge.recommend.capacity import ContextLimit, Memory, context_limits, memory
-from kveval.judge.recommend.serving import Serving, serving
-from kveval.judge.scores import own_score
+from kveval.judge.recommend.serve_command import ServeCommand, serve_command
 from kveval.run.manifest import VariantRun
 
 # Below it, a cache has room for no more than block sizes and start-up explain.
@@ -68,8 +69,8 @@ class Recommendation:
     chosen: Candidate | None
     reason: str
     exit_code: int
-    serve: Serving | None
-    rollback: Serving | None
+    serve: ServeCommand | None
+    rollback: ServeCommand | None
     limits: tuple[ContextLimit, ...]
     warnings: tuple[str, ...]
 
@@ -101,8 +102,8 @@ def recommend(
         chosen=chosen,
         reason=reason,
         exit_code=exit_code,
-        serve=serving(run.manifest, chosen.variant) if chosen else None,
-        rollback=serving(run.manifest, run.manifest.variants[run.manifest.baseline]),
+        serve=serve_command(run.manifest, chosen.variant) if chosen else None,
+        rollback=serve_command(run.manifest, run.manifest.variants[run.manifest.baseline]),
         limits=tuple(context_limits(run, chosen.variant, chosen.held_tokens or 0, sequences)) if chosen else (),
         warnings=tuple(_warnings(decision, chosen)),
     )
@@ -114,15 +115,15 @@ def _candidate(decision: Gate, check: Check) -> Candidate:
     emulate = variant.spec.get("emulate")
     native = native_equivalent(EmulationConfig.model_validate(emulate)) if emulate else None
     freed = memory(run, variant)
-    summary = [row for row in check.comparisons if row.group.level in PANELS[0]]
+    summary = [row for row in check.comparisons if row.scope.level in PANELS[0]]
     return Candidate(
         variant=variant,
         check=check,
         obstacle=_obstacle(variant, freed, native),
         native=native,
         memory=freed,
-        score=own_score(run, variant.name, Group("overall"), confidence=decision.policy.confidence).mean,
-        held_tokens=held_to([row for row in summary if row.group.level == "length" and row.asked]),
+        score=own_score(run, variant.name, Scope("overall"), confidence=decision.policy.confidence).mean,
+        held_tokens=held_to([row for row in summary if row.scope.level == "length" and row.asked]),
         more_samples=max(
             (row.verdict.more_samples for row in summary if row.verdict and row.verdict.more_samples), default=None
         ),
@@ -181,7 +182,7 @@ def _exit_code(candidates: tuple[Candidate, ...]) -> int:
     states = {one.state for one in candidates}
     if states == {"regression"}:
         return EXIT_CODES["regression"]
-    return EXIT_CODES["infrastructure" if "infrastructure" in states else "inconclusive"]
+    return EXIT_CODES["infrastructure" if "infrastructure" in states else "undecided"]
 
 
 def _why(chosen: Candidate | None, candidates: tuple[Candidate, ...]) -> str:

@@ -18,7 +18,7 @@ from rich.text import Text
 from kveval.config.sweep import load_config
 from kveval.errors import InfrastructureError, KvevalError, RunDirectoryError, StorageError
 from kveval.judge.blessed.bless import bless
-from kveval.judge.gate import Gate, gate
+from kveval.judge.gate.gate import Gate, gate
 from kveval.report.files.junit import junit, row_name
 from kveval.report.files.markdown import markdown
 from kveval.report.files.verdict import no_verdict, verdict
@@ -28,7 +28,7 @@ from kveval.report.text import visible
 from kveval.run.storage import storage, to_json, write_atomically
 
 STYLES = {
-    "pass": "bold green", "regression": "bold red", "infrastructure": "bold magenta", "inconclusive": "bold yellow",
+    "pass": "bold green", "regression": "bold red", "infrastructure": "bold magenta", "undecided": "bold yellow",
 }  # fmt: skip
 _MOST_CELLS = 8
 
@@ -133,7 +133,7 @@ def render(document: dict[str, Any]) -> RenderableType:
     for note in document["notes"]:
         parts.append(Text(f"{note['level']}: {visible(note['message'])}", style="yellow"))
     end = Text.assemble("\n", "gate: ", (state, STYLES[state]), f", exit code {document['exit_code']}")
-    if state == "inconclusive" and document["exit_code"] == 0:
+    if state == "undecided" and document["exit_code"] == 0:
         end.append(" (the policy lets through what stays open)")
     return Stack(*parts, end)
 
@@ -169,6 +169,6 @@ def _cells(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> Table:
             Text(check["kind"]),
             Text(visible(row_name(row))),
             Text(difference_label(row)),
-            Text(f"{row['flips_down']}/{row['flips_up']}"),
+            Text(f"{row['lost']}/{row['gained']}"),
         )
     return table

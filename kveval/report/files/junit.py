@@ -59,11 +59,11 @@ def _cases(check: dict[str, Any]) -> Iterator[_Case]:
         "pass": None,
         "regression": "failure",
         "infrastructure": "error",
-        "inconclusive": "failure" if check["blocks"] else "skipped",
+        "undecided": "failure" if check["blocks"] else "skipped",
     }
     yield _Case(class_name, "verdict", problems[state], state, f"{state}: {check['reason']}")
     for row in check["rows"]:
-        problem = {"fail": "failure", "inconclusive": "skipped", "pass": None}[row["verdict"]]
+        problem = {"fail": "failure", "undecided": "skipped", "pass": None}[row["verdict"]]
         if state == "infrastructure":
             # What a broken run lost is no loss of quality.
             problem = "skipped"

@@ -20,11 +20,11 @@ _MARKS = {
     "pass": "✅",
     "regression": "❌",
     "infrastructure": "⚠️",
-    "inconclusive": "❔",
+    "undecided": "❔",
     "incomparable": "⛔",
     "usage": "⛔",
 }
-_WORD_ORDER = {"fail": 0, "inconclusive": 1, "pass": 2}
+_WORD_ORDER = {"fail": 0, "undecided": 1, "pass": 2}
 
 
 def markdown(document: dict[str, Any]) -> str:
@@ -79,7 +79,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
 
 def _head(document: dict[str, Any]) -> Iterator[str]:
     run, policy, blessed = document["run"], document["policy"], document["blessed"]
-    allowed = document["verdict"] == "inconclusive" and document["exit_code"] == 0
+    allowed = document["verdict"] == "undecided" and document["exit_code"] == 0
     yield (
         f"Exit code {document['exit_code']}"
         + (" (what stays open is let through by the policy). " if allowed else ". ")
@@ -143,7 +143,7 @@ def _cells(document: dict[str, Any]) -> Iterator[str]:
         yield (
             f"| {row['verdict']} | {plain(check['variant'])}{emulated} | {check['kind']} | {plain(row_name(row))} "
             f"| {row['n']}{unanswered} | {_score(row['baseline_score'])} | {_score(row['score'])} "
-            f"| {difference_label(row)} | {row['flips_down']}/{row['flips_up']} | {p} |"
+            f"| {difference_label(row)} | {row['lost']}/{row['gained']} | {p} |"
         )
     if len(cells) > _MOST_CELLS:
         yield ""
@@ -156,11 +156,11 @@ def _flips(document: dict[str, Any]) -> Iterator[str]:
         if not check["flips"]:
             continue
         overall = next(row for row in check["rows"] if row["level"] == "overall")
-        total = overall["flips_down"] + overall["flips_up"]
+        total = overall["lost"] + overall["gained"]
         emulated = " (emulated)" if check["emulated"] else ""
         yield (
             f"### Flips of {plain(check['variant'])}{emulated} against {plain(check['against'])}: "
-            f"{overall['flips_down']} down, {overall['flips_up']} up"
+            f"{overall['lost']} lost, {overall['gained']} gained"
         )
         yield ""
         for flip in check["flips"]:
@@ -169,7 +169,7 @@ def _flips(document: dict[str, Any]) -> Iterator[str]:
             expected = ", ".join(code(answer) for answer in flip["expected"]) or "that the text does not say"
             before = f"before {code(flip['before'])}; " if flip["before"] is not None else ""
             yield (
-                f"- {'▼' if flip['direction'] == 'down' else '▲'} {plain(row_name({**flip, 'family': None}))}{depth} "
+                f"- {'▼' if flip['direction'] == 'lost' else '▲'} {plain(row_name({**flip, 'family': None}))}{depth} "
                 f"({code(flip['sample_id'])}), {flip['before_outcome']} → {flip['after_outcome']}{noise}. "
                 f"{plain(flip['question'] or '')} Expected {expected}; {before}after {code(flip['after'])}"
             )
@@ -184,13 +184,13 @@ def _noise(document: dict[str, Any]) -> Iterator[str]:
         yield "No second run of the baseline: the noise floor is unknown."
         return
     yield (
-        f"Noise floor: the baseline asked twice flipped {noise['flips_down']} down and {noise['flips_up']} up of "
+        f"Noise floor: the baseline asked twice lost {noise['lost']} and gained {noise['gained']} of "
         f"{noise['n']:,} samples, with {noise['identical']:.1%} identical outputs."
     )
 
 
 def _worst_first(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    order = ("regression", "infrastructure", "inconclusive", "pass")
+    order = ("regression", "infrastructure", "undecided", "pass")
     return sorted(checks, key=lambda check: order.index(check["verdict"]))
 
 

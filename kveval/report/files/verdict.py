@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
 
 from kveval import __version__
 from kveval.errors import IncomparableError, InfrastructureError, KvevalError
-from kveval.judge.comparison import Comparison
-from kveval.judge.gate import Check, Gate
-from kveval.judge.pairing import answered_by
-from kveval.judge.run_data import Run
+from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.pairing import answered_by
+from kveval.judge.gate.check import Check
+from kveval.judge.gate.gate import Gate
+from kveval.judge.run_data import RunData
 from kveval.report.rows import comparison_row
 from kveval.report.sections.drift.section import drift_table
 from kveval.report.terminal.summary import describe_variant
 from kveval.report.text import shortened
 
-VERDICT_VERSION = 1
+VERDICT_VERSION = 2
 MOST_FLIPS = 20
 EXCERPT_CHARACTERS = 160
 
@@ -48,7 +48,7 @@ def verdict(gate: Gate) -> dict[str, Any]:
         "blessed": {"path": str(blessed.path), "run_id": blessed.run.run_id, "created": blessed.run.created}
         if blessed
         else None,
-        "policy": asdict(gate.policy),
+        "policy": gate.policy.model_dump(),
         "checks": [_check(gate.run, check) for check in gate.checks],
         "notes": [note.model_dump() for note in gate.notes],
         "variants": {name: describe_variant(variant) for name, variant in manifest.variants.items()},
@@ -77,9 +77,9 @@ def no_verdict(error: KvevalError, path: str) -> dict[str, Any]:
     }
 
 
-def _check(run: Run, check: Check) -> dict[str, Any]:
+def _check(run: RunData, check: Check) -> dict[str, Any]:
     variant = run.manifest.variants.get(check.variant)
-    overall = next((row for row in check.comparisons if row.group.level == "overall"), None)
+    overall = next((row for row in check.comparisons if row.scope.level == "overall"), None)
     attribution = overall.attribution if overall else None
     return {
         "kind": check.kind,
@@ -100,16 +100,16 @@ def _row(comparison: Comparison) -> dict[str, Any]:
     return {"against": comparison.against, "margin": margin, **comparison_row(comparison)}
 
 
-def _flips(run: Run, check: Check) -> Iterator[dict[str, Any]]:
+def _flips(run: RunData, check: Check) -> Iterator[dict[str, Any]]:
     """The first flips: losses before gains, in the order of the worst cells."""
     if check.contest is None:
         return
     pairs = answered_by(check.contest.table, "baseline", "candidate")
     flipped = pairs[pairs["baseline_correct"] != pairs["candidate_correct"]]
     delta = {
-        (row.group.task, row.group.context_length): row.difference.delta or 0.0
+        (row.scope.task, row.scope.context_length): row.difference.delta or 0.0
         for row in check.comparisons
-        if row.group.level == "cell"
+        if row.scope.level == "cell"
     }
     places = zip(flipped["task"], flipped["context_length"], strict=True)
     order = pd.DataFrame(
@@ -120,7 +120,7 @@ def _flips(run: Run, check: Check) -> Iterator[dict[str, Any]]:
         row = flipped.loc[sample_id]
         yield {
             "sample_id": sample_id,
-            "direction": "down" if row["baseline_correct"] else "up",
+            "direction": "lost" if row["baseline_correct"] else "gained",
             "task": row["task"],
             "context_length": int(row["context_length"]),
             "depth_percent": None if pd.isna(row["depth_percent"]) else float(row["depth_percent"]),
@@ -135,7 +135,7 @@ def _flips(run: Run, check: Check) -> Iterator[dict[str, Any]]:
         }
 
 
-def _output(run: Run, variant: str, sample_id: Any) -> str:
+def _output(run: RunData, variant: str, sample_id: Any) -> str:
     return str(run.records[variant].at[sample_id, "output"])
 
 
@@ -157,8 +157,8 @@ def _noise(gate: Gate) -> dict[str, Any] | None:
             "delta": difference.delta,
             "low": difference.low,
             "high": difference.high,
-            "flips_down": comparison.flips.down,
-            "flips_up": comparison.flips.up,
+            "lost": comparison.flips.lost,
+            "gained": comparison.flips.gained,
             "identical": comparison.identical,
         }
     return None

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from kveval.config.judge import Policy
 from kveval.errors import UsageError
-from kveval.judge.diff import judge_run
-from kveval.judge.headline import headlines
-from kveval.judge.pairing import Group
+from kveval.judge.comparison.headline import headlines
+from kveval.judge.comparison.judgement import judge_run
+from kveval.judge.comparison.own_score import own_score
+from kveval.judge.comparison.scope import Scope
 from kveval.judge.run_data import load_run
-from kveval.judge.scores import own_score
-from kveval.judge.stats import Score
-from kveval.judge.verdicts import Policy
+from kveval.judge.statistics.score import Score
 from kveval.report.html.charts import Chart, night_chart
 from kveval.report.html.page import render
 from kveval.report.html.report import build_report
@@ -105,7 +105,7 @@ def _night(path: Path, policy: Policy | None) -> Night:
                 role=variant.role,
                 status=variant.status,
                 emulated=variant.facts.is_emulated,
-                score=own_score(run, variant.name, Group("overall"), confidence=judgement.policy.confidence),
+                score=own_score(run, variant.name, Scope("overall"), confidence=judgement.policy.confidence),
                 verdict=headline.word if headline else None,
                 reason=headline.reason if headline else None,
                 row=comparison_row(overall[0]) if overall else None,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from kveval.judge.diff import Judgement, judge_run
-from kveval.judge.headline import headlines
-from kveval.judge.run_data import Run, load_run
-from kveval.judge.verdicts import Policy
+from kveval.config.judge import Policy
+from kveval.judge.comparison.headline import headlines
+from kveval.judge.comparison.judgement import Judgement, judge_run
+from kveval.judge.run_data import RunData, load_run
 from kveval.report.html.page import render
 from kveval.report.rows import baseline_first
 from kveval.report.section import Section, find_sections
@@ -61,7 +61,7 @@ def build_report(run_dir: Path, out: Path | None = None, policy: Policy | None =
     return path
 
 
-def show_sections(run: Run, judgement: Judgement, part_of: str | None = None) -> tuple[ShownSection, ...]:
+def show_sections(run: RunData, judgement: Judgement, part_of: str | None = None) -> tuple[ShownSection, ...]:
     """Returns the sections that have something to show, each with its parts."""
     return tuple(
         ShownSection(name, section, content, show_sections(run, judgement, name))

@@ -12,15 +12,16 @@ from rich.table import Table
 from rich.text import Text
 
 from kveval.judge.blessed.bless import load_blessed
-from kveval.judge.drift import drift_positions, summarize
+from kveval.judge.diff.answer_diff import VariantDiff, diff_answers
+from kveval.judge.diff.answer_set import AnswerSet, read_answer_set
+from kveval.judge.evidence.drift import drift_positions, summarize
 from kveval.judge.run_data import check_same_scorers
-from kveval.judge.sources import Pairing, Source, compare_sources, read_source
 from kveval.report.files.junit import row_name
 from kveval.report.rows import comparison_row, difference_label
 from kveval.report.text import visible
 from kveval.run.directory import RunDirectory
 
-_STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}
+_STYLES = {"pass": "green", "fail": "bold red", "undecided": "yellow"}
 DIFF_VERSION = 1
 
 
@@ -30,23 +31,23 @@ def compare(first: str, second: str) -> dict[str, Any]:
     Raises:
         KvevalError: one cannot be read, or they cannot be compared.
     """
-    sources = read_source(first), read_source(second)
+    sources = read_answer_set(first), read_answer_set(second)
     both = set(sources[0].samples["task"]) & set(sources[1].samples["task"])
     check_same_scorers(_inputs(sources[0]), _inputs(sources[1]), both, f"{first} and {second}")
     return {
         "version": DIFF_VERSION,
         "first": first,
         "second": second,
-        "pairs": [_pair(*sources, pairing) for pairing in compare_sources(*sources)],
+        "pairs": [_pair(*sources, pairing) for pairing in diff_answers(*sources)],
     }
 
 
-def _inputs(source: Source) -> Mapping[str, str]:
+def _inputs(source: AnswerSet) -> Mapping[str, str]:
     path = Path(source.name.removesuffix(f":{source.variant}") if source.variant else source.name)
     return load_blessed(path).run.inputs if path.is_file() else RunDirectory(path).read_manifest().inputs
 
 
-def _pair(first: Source, second: Source, pairing: Pairing) -> dict[str, Any]:
+def _pair(first: AnswerSet, second: AnswerSet, pairing: VariantDiff) -> dict[str, Any]:
     drift = None
     if first.has_outputs and second.has_outputs:
         positions = drift_positions(first.records[pairing.first], second.records[pairing.second], second.samples.index)
@@ -103,7 +104,7 @@ def _table(rows: list[dict[str, Any]]) -> Table:
         scores = ["" if row[key] is None else f"{row[key]:.3f}" for key in ("baseline_score", "score")]
         table.add_row(
             Text(visible(row_name(row))), Text(f"{row['n']}{unanswered}"), Text(scores[0]), Text(scores[1]),
-            Text(difference_label(row)), Text(f"{row['flips_down']}/{row['flips_up']}"),
+            Text(difference_label(row)), Text(f"{row['lost']}/{row['gained']}"),
             Text("" if row["identical"] is None else f"{row['identical']:.0%}"),
             Text("" if row["p_holm"] is None else f"{row['p_holm']:.2g}", style=_STYLES[row["verdict"]]),
         )  # fmt: skip

@@ -16,7 +16,7 @@ from rich.text import Text
 from kveval import __version__
 from kveval.errors import InfrastructureError, KvevalError
 from kveval.judge.recommend.recommend import Candidate, Recommendation, recommend
-from kveval.judge.recommend.serving import Serving
+from kveval.judge.recommend.serve_command import ServeCommand
 from kveval.report.files.gate import STYLES, policy_given
 from kveval.report.rows import comparison_row, difference_label
 from kveval.report.sections.answer.section import settle
@@ -74,7 +74,7 @@ def document(made: Recommendation) -> dict[str, Any]:
             "kveval_version": manifest.kveval_version,
         },
         "baseline": manifest.baseline,
-        "policy": asdict(made.gate.policy),
+        "policy": made.gate.policy.model_dump(),
         "serve": _serving(made.serve) if made.serve else None,
         "rollback": _serving(made.rollback) if made.rollback else None,
         "memory": asdict(chosen.memory) if chosen else None,
@@ -84,7 +84,7 @@ def document(made: Recommendation) -> dict[str, Any]:
     }
 
 
-def _serving(serving: Serving) -> dict[str, Any]:
+def _serving(serving: ServeCommand) -> dict[str, Any]:
     return {
         "environment": dict(serving.environment),
         "command": serving.command,
@@ -95,7 +95,7 @@ def _serving(serving: Serving) -> dict[str, Any]:
 
 def _candidate(candidate: Candidate, recommended: bool) -> dict[str, Any]:
     rows = candidate.check.comparisons
-    overall = next(row for row in rows if row.group.level == "overall")
+    overall = next(row for row in rows if row.scope.level == "overall")
     row = comparison_row(overall)
     return {
         "variant": candidate.variant.name,
@@ -105,7 +105,7 @@ def _candidate(candidate: Candidate, recommended: bool) -> dict[str, Any]:
         "obstacle": candidate.obstacle,
         "native_equivalent": candidate.native,
         "held_tokens": candidate.held_tokens,
-        "settle": settle([row for level in ("length", "overall") for row in rows if row.group.level == level]),
+        "settle": settle([row for level in ("length", "overall") for row in rows if row.scope.level == level]),
         "more_samples": candidate.more_samples,
         "freed_share": candidate.memory.freed_share,
         **{key: row[key] for key in ("score", "baseline_score", "delta", "low", "high", "n", "haystacks")},
@@ -172,13 +172,13 @@ def _memory(memory: dict[str, Any]) -> Iterator[str]:
 
 def _why_not(made: dict[str, Any], one: dict[str, Any]) -> Iterator[str]:
     yield one["reason"]
-    if one["obstacle"] and one["verdict"] in ("pass", "inconclusive"):
+    if one["obstacle"] and one["verdict"] in ("pass", "undecided"):
         yield one["obstacle"]
     elif one["verdict"] == "pass" and made["recommended"]:
         yield f"{made['recommended']} frees more, or as much and scores higher"
     if one["verdict"] == "regression" and one["held_tokens"]:
         yield f"holds up to {one['held_tokens']:,} tokens"
-    if one["verdict"] == "inconclusive":
+    if one["verdict"] == "undecided":
         yield from (f"to settle it {entry}" for entry in one["settle"] if entry.partition(": ")[2] not in one["reason"])
 
 

@@ -13,12 +13,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from kveval.judge.diff import Judgement, judge_run
-from kveval.judge.headline import headlines
-from kveval.judge.pairing import groups, has_right_answer, members
-from kveval.judge.run_data import Run, load_run
-from kveval.judge.scores import own_score
-from kveval.judge.verdicts import Policy, points
+from kveval.config.judge import Policy
+from kveval.judge.comparison.headline import headlines
+from kveval.judge.comparison.judgement import Judgement, judge_run
+from kveval.judge.comparison.own_score import own_score
+from kveval.judge.comparison.pairing import has_right_answer
+from kveval.judge.comparison.scope import in_scope, scopes
+from kveval.judge.comparison.verdict import points
+from kveval.judge.run_data import RunData, load_run
 from kveval.report.rows import attribution_label, comparison_row, difference_label
 from kveval.report.sections.cold.section import cold_label, cold_table
 from kveval.report.sections.speculation.section import acceptance_label, partner_label, speculation_table
@@ -26,7 +28,7 @@ from kveval.report.text import visible
 from kveval.run.manifest import VariantRun
 
 SUMMARY_VERSION = 1
-_STYLES = {"pass": "bold green", "fail": "bold red", "inconclusive": "bold yellow"}
+_STYLES = {"pass": "bold green", "fail": "bold red", "undecided": "bold yellow"}
 
 
 def summary(run_dir: Path, policy: Policy | None = None) -> dict[str, Any]:
@@ -53,7 +55,7 @@ def summary_table(run_dir: Path, policy: Policy | None = None) -> RenderableType
     return render(summarize(run, judge_run(run, policy)))
 
 
-def summarize(run: Run, judgement: Judgement) -> dict[str, Any]:
+def summarize(run: RunData, judgement: Judgement) -> dict[str, Any]:
     manifest = run.manifest
     return {
         "version": SUMMARY_VERSION,
@@ -61,7 +63,7 @@ def summarize(run: Run, judgement: Judgement) -> dict[str, Any]:
         "status": manifest.status,
         "partial": manifest.status != "complete",
         "baseline": manifest.baseline,
-        "policy": asdict(judgement.policy),
+        "policy": judgement.policy.model_dump(),
         "headlines": [asdict(headline) for headline in headlines(judgement)],
         "variants": {name: describe_variant(variant) for name, variant in manifest.variants.items()},
         "rows": [*_baseline_rows(run, judgement.policy), *_rows(run, judgement)],
@@ -89,8 +91,8 @@ def describe_variant(variant: VariantRun) -> dict[str, Any]:
     }
 
 
-def _baseline_rows(run: Run, policy: Policy) -> Iterator[dict[str, Any]]:
-    chosen = [group for group in groups(run.samples) if group.level in ("overall", "length")]
+def _baseline_rows(run: RunData, policy: Policy) -> Iterator[dict[str, Any]]:
+    chosen = [group for group in scopes(run.samples) if group.level in ("overall", "length")]
     for group in sorted(chosen, key=lambda group: group.level == "overall"):
         score = own_score(run, run.manifest.baseline, group, confidence=policy.confidence)
         yield {
@@ -98,7 +100,7 @@ def _baseline_rows(run: Run, policy: Policy) -> Iterator[dict[str, Any]]:
             "role": "baseline",
             "level": group.level,
             "context_length": group.context_length,
-            "asked": int(has_right_answer(members(run.samples, group)).sum()),
+            "asked": int(has_right_answer(in_scope(run.samples, group)).sum()),
             "n": score.n,
             "haystacks": score.clusters,
             "score": score.mean,
@@ -107,7 +109,7 @@ def _baseline_rows(run: Run, policy: Policy) -> Iterator[dict[str, Any]]:
         }
 
 
-def _rows(run: Run, judgement: Judgement) -> Iterator[dict[str, Any]]:
+def _rows(run: RunData, judgement: Judgement) -> Iterator[dict[str, Any]]:
     for name, variant in run.manifest.variants.items():
         for level in ("length", "overall"):
             for comparison in judgement.of(name, level):
@@ -187,7 +189,7 @@ def _cells(row: dict[str, Any], variant: dict[str, Any]) -> list[Text]:
         Text(f"{row['n']}{unanswered}/{row['haystacks']}"),
         Text("" if row["score"] is None else f"{row['score']:.3f}"),
         Text("" if is_baseline else difference_label(row)),
-        Text("" if is_baseline else f"{row['flips_down']}/{row['flips_up']}"),
+        Text("" if is_baseline else f"{row['lost']}/{row['gained']}"),
         _verdict_cell(row, variant),
     ]
 
@@ -216,7 +218,7 @@ def _reasons(document: dict[str, Any]) -> Iterator[RenderableType]:
         rows = [row for row in document["rows"] if row["variant"] == headline["variant"]]
         for row in rows:
             reason = row["reason"]
-            if row["verdict"] == "inconclusive" and row["n"] and reason not in headline["reason"]:
+            if row["verdict"] == "undecided" and row["n"] and reason not in headline["reason"]:
                 yield _indented(f"{_where(row)}: {reason}")
             if row["context_length"] is None and row["attribution"]:
                 yield _indented(attribution_label(row["attribution"]))

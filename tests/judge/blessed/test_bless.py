@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from support.make_run import make_run, make_samples, scored
 
+from kveval.config.judge import Policy
 from kveval.errors import BlessedFileError
 from kveval.judge.blessed.bless import bless, digest, load_blessed
 from kveval.judge.run_data import load_run
-from kveval.judge.verdicts import Policy
 
 
 @pytest.fixture

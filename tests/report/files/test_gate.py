@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support.make_run import make_run, make_samples, scored
 
-from kveval.judge.gate import gate
+from kveval.judge.gate.gate import gate
 from kveval.report.files.junit import junit
 from kveval.report.files.markdown import MOST_BYTES, code, markdown, plain
 from kveval.report.files.verdict import verdict
@@ -58,7 +58,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, A
     return {
         "judged": verdict(gate(judged)),
         "blocked": verdict(gate(few)),
-        "allowed": verdict(gate(few, overrides={"inconclusive": "allow"})),
+        "allowed": verdict(gate(few, overrides={"undecided": "allow"})),
     }
 
 
@@ -158,7 +158,7 @@ def test_flips_are_excerpts(documents: dict[str, dict[str, Any]]) -> None:
     check = next(check for check in documents["judged"]["checks"] if check["variant"] == "int8")
     assert 0 < len(check["flips"]) <= 20
     assert all(len(flip["after"]) < 200 for flip in check["flips"])
-    assert check["flips"][0]["direction"] == "down"
+    assert check["flips"][0]["direction"] == "lost"
 
 
 def test_verdict_is_strict_and_deterministic(documents: dict[str, dict[str, Any]]) -> None:

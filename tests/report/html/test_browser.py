@@ -111,7 +111,7 @@ def test_opens_in_silence_and_asks_for_nothing(view: View, report: Path) -> None
 def test_filters_narrow_the_list_together(view: View) -> None:
     everything = view.shown_flips()
     view.page.select_option("select[name=variant]", "fp8")
-    view.page.select_option("select[name=direction]", "down")
+    view.page.select_option("select[name=direction]", "lost")
     view.page.select_option("select[name=outcome]", "empty")
     view.page.select_option("select[name=length]", "8192")
     view.page.select_option("select[name=task]", "qa")
@@ -120,7 +120,7 @@ def test_filters_narrow_the_list_together(view: View) -> None:
         "details.flip:not([hidden])", "flips => flips.map(flip => ({...flip.dataset}))"
     )
     assert 0 < len(flips) < len(everything)
-    wanted = {"variant": "fp8", "direction": "down", "outcome": "empty", "length": "8192", "task": "qa"}
+    wanted = {"variant": "fp8", "direction": "lost", "outcome": "empty", "length": "8192", "task": "qa"}
     assert all(wanted.items() <= flip.items() for flip in flips)
     assert view.page.locator("#shown").inner_text() == f"{len(flips)} of {len(everything)} flips"
     view.page.click("button[type=reset]")

@@ -10,7 +10,7 @@ import pytest
 from numpy.random import Generator
 from support.make_run import make_run, make_samples, scored
 
-from kveval.judge.stats import mean_score
+from kveval.judge.statistics.score import mean_score
 from kveval.report.html.charts import length_label, score_chart
 from kveval.report.html.report import build_report
 from kveval.run.records import Outcome

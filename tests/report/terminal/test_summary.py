@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from support.make_run import make_run, make_samples, scored
 
-from kveval.judge.verdicts import Policy
+from kveval.config.judge import Policy
 from kveval.report.terminal.summary import summary, summary_table
 from kveval.run.storage import to_json
 
@@ -49,7 +49,7 @@ def test_summary_is_strict_json(run: Path) -> None:
     assert fp8["delta"] == pytest.approx(fp8["score"] - fp8["baseline_score"])
     assert fp8["low"] < fp8["delta"] < fp8["high"]
     assert rows["fp8", None]["attribution"]["kernel"]["delta"] < -0.05
-    assert rows["nvfp4", None]["verdict"] == "inconclusive"
+    assert rows["nvfp4", None]["verdict"] == "undecided"
     assert rows["bf16", 2048]["role"] == "baseline"
     assert rows["fp8-control", None]["verdict"] is None
 
@@ -68,14 +68,14 @@ def test_table_says_what_decides(run: Path) -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_inconclusive_says_what_it_would_take(tmp_path: Path) -> None:
+def test_undecided_says_what_it_would_take(tmp_path: Path) -> None:
     path = make_run(
         tmp_path / "small",
         samples=make_samples(lengths=(2048,), haystacks=12, questions=5),
         answers={"bf16": scored(0.8), "fp8": scored(0.8)},
     )
     row = summary(path)["rows"][-1]
-    assert row["verdict"] == "inconclusive"
+    assert row["verdict"] == "undecided"
     assert row["more_samples"] > 50
     assert f"about {row['more_samples']} more samples" in " ".join(printed(path).split())
 
@@ -93,7 +93,7 @@ def test_a_running_run_is_partial(tmp_path: Path) -> None:
     )
     assert summary(path)["partial"] is True
     assert "PARTIAL: this run is running" in printed(path)
-    assert summary(path)["headlines"][0]["word"] == "inconclusive"
+    assert summary(path)["headlines"][0]["word"] == "undecided"
 
 
 def test_markup_and_escapes_in_names_are_text(tmp_path: Path) -> None:

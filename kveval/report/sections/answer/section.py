@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kveval.judge.comparison import Comparison
-from kveval.judge.diff import Judgement
-from kveval.judge.headline import Headline, headlines, held_to
-from kveval.judge.run_data import Run
-from kveval.judge.verdicts import Policy
+from kveval.config.judge import Policy
+from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.headline import Headline, headlines, held_to
+from kveval.judge.comparison.judgement import Judgement
+from kveval.judge.run_data import RunData
 from kveval.report.html.charts import length_label
 from kveval.report.rows import comparison_row
 from kveval.report.section import Section
@@ -51,12 +51,12 @@ class Answer:
     families: list[dict[str, Any]]
 
 
-def answers(run: Run, judgement: Judgement) -> list[Answer]:
+def answers(run: RunData, judgement: Judgement) -> list[Answer]:
     """One for every candidate, in the run's order."""
     return [_answer(run, judgement, headline) for headline in headlines(judgement)]
 
 
-def _answer(run: Run, judgement: Judgement, headline: Headline) -> Answer:
+def _answer(run: RunData, judgement: Judgement, headline: Headline) -> Answer:
     variant, baseline = run.manifest.variants[headline.variant], run.manifest.variants[run.manifest.baseline]
     lengths, overall = judgement.of(variant.name, "length"), judgement.of(variant.name, "overall")
     cells = judgement.of(variant.name, "cell")
@@ -84,7 +84,7 @@ def sentence(judgement: Judgement, headline: Headline) -> str:
     overall = judgement.of(name, "overall")
     if not any(row.difference.n for row in overall):
         return f"{headline.reason}."
-    if headline.word == "inconclusive":
+    if headline.word == "undecided":
         return f"not settled: {_in_words(overall[0], judgement.policy)}; {headline.reason}."
     if headline.word == "pass":
         return f"pass up to {_label(lengths[-1])}: {overall[0].verdict.reason}." if overall[0].verdict else ""
@@ -93,7 +93,7 @@ def sentence(judgement: Judgement, headline: Headline) -> str:
     failing = [row for row in lengths if _word(row) == "fail"]
     if failing:
         first = failing[0]
-        cells = [row for row in judgement.of(name, "cell") if row.group.context_length == first.group.context_length]
+        cells = [row for row in judgement.of(name, "cell") if row.scope.context_length == first.scope.context_length]
         parts.append(f"fails at {_label(first)}{_on(cells)}: {_in_words(first, judgement.policy)}")
         if failing[1:]:
             parts.append(f"fails too at {_listed([_label(row) for row in failing[1:]])}")
@@ -102,9 +102,9 @@ def sentence(judgement: Judgement, headline: Headline) -> str:
             row for level in ("overall", "family", "cell") for row in judgement.of(name, level) if _word(row) == "fail"
         ]
         worst = min(others, key=lambda row: row.difference.delta or 0.0)
-        place = "over all lengths" if worst.group.level == "overall" else f"on {worst.group}"
+        place = "over all lengths" if worst.scope.level == "overall" else f"on {worst.scope}"
         parts.append(f"fails {place}: {_in_words(worst, judgement.policy)}")
-    still_open = [row for row in lengths if _word(row) == "inconclusive"]
+    still_open = [row for row in lengths if _word(row) == "undecided"]
     if still_open:
         parts.append(f"open at {_listed([_label(row) for row in still_open])}")
     return "; ".join(parts) + "."
@@ -117,7 +117,7 @@ def held(lengths: Sequence[Comparison]) -> str:
         return "no context length was asked"
     if beyond is None:
         return f"{length_label(limit or 0)}, the longest asked"
-    why = {"fail": "fails", "inconclusive": "is open"}.get(_word(beyond) or "", "has no verdict")
+    why = {"fail": "fails", "undecided": "is open"}.get(_word(beyond) or "", "has no verdict")
     return f"{length_label(limit) if limit else 'none'}: {_label(beyond)} {why}"
 
 
@@ -175,9 +175,9 @@ def settle(rows: Sequence[Comparison]) -> list[str]:
 
 
 def _settle(row: Comparison) -> str | None:
-    if row.verdict is None or row.verdict.word != "inconclusive":
+    if row.verdict is None or row.verdict.word != "undecided":
         return None
-    place = "overall" if row.group.context_length is None else f"at {_label(row)}"
+    place = "overall" if row.scope.context_length is None else f"at {_label(row)}"
     difference, more = row.difference, row.verdict.more_samples
     if more is None or not difference.n:
         return f"{place}: {row.verdict.reason}"
@@ -198,7 +198,7 @@ def _on(cells: Sequence[Comparison]) -> str:
         return ""
     worst = min(failing, key=lambda row: row.difference.delta or 0.0)
     delta = worst.difference.delta or 0.0
-    return f" (most on {worst.group.task}, {100 * delta:+.1f})"
+    return f" (most on {worst.scope.task}, {100 * delta:+.1f})"
 
 
 def _in_words(row: Comparison, policy: Policy) -> str:
@@ -217,7 +217,7 @@ def _word(row: Comparison) -> str | None:
 
 
 def _label(row: Comparison) -> str:
-    return length_label(row.group.context_length or 0)
+    return length_label(row.scope.context_length or 0)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from kveval.judge.cold import ColdCheck, cold_checks
-from kveval.judge.run_data import Run
+from kveval.judge.evidence.cold import ColdComparison, cold_comparisons
+from kveval.judge.run_data import RunData
 from kveval.report.section import Section
 
 # What follows is in the run directory's cold/.
 _DIFFERENCES_SHOWN = 20
 
 
-def cold_table(run: Run) -> list[dict[str, Any]]:
-    """One row per variant: the fields of `ColdCheck`, of its differences the first 20."""
-    return [_row(check) for check in cold_checks(run)]
+def cold_table(run: RunData) -> list[dict[str, Any]]:
+    """One row per variant: the fields of `ColdComparison`, of its differences the first 20."""
+    return [_row(check) for check in cold_comparisons(run)]
 
 
-def _row(check: ColdCheck) -> dict[str, Any]:
+def _row(check: ColdComparison) -> dict[str, Any]:
     return {
         **asdict(check),
         "finding": check.finding.model_dump() if check.finding else None,
@@ -37,7 +37,7 @@ def cold_label(row: dict[str, Any]) -> str:
     if row["asked"]:
         parts.append(
             f"asked without it: {row['identical']} of {row['n']} outputs identical, "
-            f"flips {row['down']} down / {row['up']} up{_uncompared(row)}"
+            f"{row['lost']} lost, {row['gained']} gained{_uncompared(row)}"
         )
     return "; ".join(parts)
 

@@ -6,19 +6,19 @@ import json
 from pathlib import Path
 from typing import Any
 
-from kveval.judge.recommend.serving import cpu_cache_gib
-from kveval.judge.run_data import Run
+from kveval.judge.recommend.serve_command import cpu_cache_gib
+from kveval.judge.run_data import RunData
 from kveval.memory.measured import theory_beside_measured
 from kveval.report.rows import baseline_first
 from kveval.run.manifest import VariantRun
 
 
-def capacity_table(run: Run) -> list[dict[str, Any]]:
+def capacity_table(run: RunData) -> list[dict[str, Any]]:
     """Of every variant: theory_tokens, measured_tokens, difference_percent, and reason, why one of them is None."""
     return [{"variant": variant.name, **_beside(run, variant)} for variant in baseline_first(run)]
 
 
-def _beside(run: Run, variant: VariantRun) -> dict[str, Any]:
+def _beside(run: RunData, variant: VariantRun) -> dict[str, Any]:
     facts = variant.facts
     path = Path(str(variant.spec.get("model"))) / "config.json"
     gib = facts.kv_cache_gib or cpu_cache_gib(run.manifest, variant)

@@ -7,26 +7,26 @@ from typing import Any
 
 import pandas as pd
 
-from kveval.judge.pairing import groups, members
-from kveval.judge.run_data import Run
+from kveval.judge.comparison.scope import in_scope, scopes
+from kveval.judge.run_data import RunData
 from kveval.report.rows import baseline_first
 from kveval.report.section import Section
 from kveval.report.sections.cost.capacity import capacity_table
 from kveval.run.manifest import VariantRun
 
 
-def cost_table(run: Run) -> list[dict[str, Any]]:
+def cost_table(run: RunData) -> list[dict[str, Any]]:
     """Of every variant; times in milliseconds over the answered samples."""
     return [_cost(run, variant) for variant in baseline_first(run)]
 
 
-def times_table(run: Run) -> list[dict[str, Any]]:
+def times_table(run: RunData) -> list[dict[str, Any]]:
     """Time to first token and between tokens, in milliseconds, by variant and context length."""
     rows = []
-    for group in groups(run.samples):
+    for group in scopes(run.samples):
         if group.level != "length":
             continue
-        ids = members(run.samples, group).index
+        ids = in_scope(run.samples, group).index
         for variant in baseline_first(run):
             records = run.records[variant.name]
             of_length = records[records.index.isin(ids)]
@@ -37,7 +37,7 @@ def times_table(run: Run) -> list[dict[str, Any]]:
     return rows
 
 
-def _cost(run: Run, variant: VariantRun) -> dict[str, Any]:
+def _cost(run: RunData, variant: VariantRun) -> dict[str, Any]:
     records, counters, facts = run.records[variant.name], variant.counters, variant.facts
     prompt, cached = counters.get("prompt_tokens"), counters.get("prompt_tokens_cached")
     queries, hits = counters.get("prefix_cache_queries"), counters.get("prefix_cache_hits")

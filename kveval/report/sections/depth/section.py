@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from kveval.judge.diff import Judgement, pair_variant
-from kveval.judge.pairing import answered_by
-from kveval.judge.run_data import Run
+from kveval.judge.comparison.judgement import Judgement
+from kveval.judge.comparison.pairing import answered_by
+from kveval.judge.comparison.variant_pair import pair_variant
+from kveval.judge.run_data import RunData
 from kveval.report.html.charts import length_label
 from kveval.report.html.heatmap import Heatmap, heat_cell
 from kveval.report.rows import baseline_first
@@ -26,7 +27,7 @@ class Depths:
     by_task: list[tuple[str, list[Heatmap]]]
 
 
-def depths(run: Run, _: Judgement) -> Depths | None:
+def depths(run: RunData, _: Judgement) -> Depths | None:
     """Returns None when no variant answered a sample that has a depth."""
     overall, tasks = depth_heatmaps(run), tasks_with_depth(run)
     if not overall:
@@ -34,7 +35,7 @@ def depths(run: Run, _: Judgement) -> Depths | None:
     return Depths(overall, [(task, depth_heatmaps(run, task)) for task in tasks] if len(tasks) > 1 else [])
 
 
-def depth_heatmaps(run: Run, task: str | None = None) -> list[Heatmap]:
+def depth_heatmaps(run: RunData, task: str | None = None) -> list[Heatmap]:
     """Depth by context length: the baseline, then every candidate and its difference; empty without depths."""
     maps: list[Heatmap] = []
     for variant in baseline_first(run):
@@ -56,7 +57,7 @@ def depth_heatmaps(run: Run, task: str | None = None) -> list[Heatmap]:
     return maps
 
 
-def tasks_with_depth(run: Run) -> list[str]:
+def tasks_with_depth(run: RunData) -> list[str]:
     return sorted(run.samples.loc[run.samples["depth_percent"].notna(), "task"].unique())
 
 

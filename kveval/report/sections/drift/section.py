@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kveval.judge.drift import Drift, drift_positions, ratio_to_noise, summarize
-from kveval.judge.pairing import Level, groups, members
-from kveval.judge.run_data import Run
+from kveval.judge.comparison.scope import Level, in_scope, scopes
+from kveval.judge.evidence.drift import Drift, drift_positions, ratio_to_noise, summarize
+from kveval.judge.run_data import RunData
 from kveval.report.section import Section
 from kveval.run.manifest import VariantRun
 
 
-def drift_table(run: Run, levels: tuple[Level, ...] = ("overall", "length")) -> list[dict[str, Any]]:
+def drift_table(run: RunData, levels: tuple[Level, ...] = ("overall", "length")) -> list[dict[str, Any]]:
     """Drift of every variant but the baseline, by group, beside the A/A run's on the same samples."""
     aa = run.variant("aa", run.manifest.baseline)
     # Samples as numbers: a large run has a million positions, and comparing ids as text takes most of a minute.
@@ -26,10 +26,10 @@ def drift_table(run: Run, levels: tuple[Level, ...] = ("overall", "length")) -> 
         if variant.role in ("baseline", "aa"):
             continue
         positions = _numbered_positions(run, variant)
-        for group in groups(run.samples):
+        for group in scopes(run.samples):
             if group.level not in levels:
                 continue
-            of_group = run.samples.index.isin(members(run.samples, group).index)
+            of_group = run.samples.index.isin(in_scope(run.samples, group).index)
             drift = summarize(_of(positions, of_group), haystacks)
             if drift is None:
                 continue
@@ -48,7 +48,7 @@ def drift_table(run: Run, levels: tuple[Level, ...] = ("overall", "length")) -> 
     return rows
 
 
-def _numbered_positions(run: Run, variant: VariantRun) -> pd.DataFrame:
+def _numbered_positions(run: RunData, variant: VariantRun) -> pd.DataFrame:
     """`drift_positions` of every sample; sample_id is the row of the sample."""
     baseline = run.records[run.manifest.baseline]
     positions = drift_positions(baseline, run.records[variant.name], run.samples.index)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from kveval.judge.drift import shared_positions
+from kveval.judge.evidence.drift import shared_positions
 from kveval.report.sections.flips.tokens import TokenTexts
 from kveval.run.logprobs import unpack_logprobs
 

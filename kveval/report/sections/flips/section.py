@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kveval.judge.diff import pair_variant
-from kveval.judge.flipped import FlippedSample, flipped_samples
-from kveval.judge.pairing import answered_by
-from kveval.judge.run_data import Run
+from kveval.judge.comparison.pairing import answered_by
+from kveval.judge.comparison.variant_pair import pair_variant
+from kveval.judge.evidence.flipped import FlippedSample, flipped_samples
+from kveval.judge.run_data import RunData
 from kveval.report.section import Section
 from kveval.report.sections.flips.divergence import Divergence, divergence
 from kveval.report.sections.flips.tokens import TokenTexts
@@ -58,7 +58,7 @@ class FlipsSection:
     choices: dict[str, list[str]]
 
 
-def flips_section(run: Run) -> FlipsSection:
+def flips_section(run: RunData) -> FlipsSection:
     """Flips of every variant against the baseline, candidates first; a fair share of each when they are many."""
     variants = sorted(
         (variant for variant in run.manifest.variants.values() if variant.role in _ROLES),
@@ -92,7 +92,7 @@ def spread(flips: Sequence[FlippedSample], most: int) -> list[FlippedSample]:
     ranks = []
     for index, flip in enumerate(flips):
         cell = (flip.direction, flip.task, flip.context_length)
-        ranks.append((flip.direction == "up", cells[cell], index))
+        ranks.append((flip.direction == "gained", cells[cell], index))
         cells[cell] += 1
     return [flips[index] for index in sorted(index for *_, index in sorted(ranks)[:most])]
 
@@ -106,7 +106,7 @@ def _fair_shares(wanted: Sequence[int], room: int) -> list[int]:
     return shares
 
 
-def _view(run: Run, flip: FlippedSample, texts: TokenTexts, limit: int, *, is_first: bool) -> FlipView:
+def _view(run: RunData, flip: FlippedSample, texts: TokenTexts, limit: int, *, is_first: bool) -> FlipView:
     baseline, candidate = side_by_side(flip.baseline_output, flip.candidate_output, limit)
     return FlipView(
         flip=flip,
@@ -121,7 +121,7 @@ def _view(run: Run, flip: FlippedSample, texts: TokenTexts, limit: int, *, is_fi
     )
 
 
-def _tokens(run: Run, variant: str, sample_id: str) -> tuple[list[int], object]:
+def _tokens(run: RunData, variant: str, sample_id: str) -> tuple[list[int], object]:
     record: Any = run.records[variant].loc[sample_id]
     return list(record["output_token_ids"]), record["logprobs"]
 
@@ -132,7 +132,7 @@ def _choices(flips: Sequence[FlippedSample]) -> dict[str, list[str]]:
         "variant": list(dict.fromkeys(flip.variant for flip in flips)),
         "task": sorted({flip.task for flip in flips}),
         "length": [str(length) for length in sorted({flip.context_length for flip in flips})],
-        "direction": [way for way in ("down", "up") if any(flip.direction == way for flip in flips)],
+        "direction": [way for way in ("lost", "gained") if any(flip.direction == way for flip in flips)],
         "outcome": sorted({flip.candidate_outcome for flip in flips}),
     }
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kveval.judge.diff import Judgement
-from kveval.judge.run_data import Run
+from kveval.judge.comparison.judgement import Judgement
+from kveval.judge.run_data import RunData
 from kveval.report.rows import comparison_row
 from kveval.report.section import Section
 
 
-def noise_table(judgement: Judgement, run: Run) -> list[dict[str, Any]]:
+def noise_table(judgement: Judgement, run: RunData) -> list[dict[str, Any]]:
     """Flips and identical outputs of every candidate and control beside the A/A run's, by length and overall."""
     return [
         {"variant": name, **comparison_row(row)}

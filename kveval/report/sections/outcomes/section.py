@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from kveval.judge.pairing import groups, members
-from kveval.judge.run_data import Run
+from kveval.judge.comparison.scope import in_scope, scopes
+from kveval.judge.run_data import RunData
 from kveval.report.rows import baseline_first
 from kveval.report.section import Section
 from kveval.run.records import OUTCOMES
 
 
-def outcomes_table(run: Run) -> list[tuple[str, int | None, dict[str, int]]]:
+def outcomes_table(run: RunData) -> list[tuple[str, int | None, dict[str, int]]]:
     """(variant, context length or None for all, count by outcome); "missing" has no record."""
     rows = []
     for variant in baseline_first(run):
         outcomes = run.records[variant.name]["outcome"]
-        for group in groups(run.samples):
+        for group in scopes(run.samples):
             if group.level not in ("overall", "length"):
                 continue
-            asked = members(run.samples, group).index
+            asked = in_scope(run.samples, group).index
             if variant.role == "aa" and run.manifest.aa_sample_ids is not None:
                 asked = asked.intersection(run.manifest.aa_sample_ids)
             counts = outcomes.reindex(asked).fillna("missing").value_counts()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from kveval.judge.run_data import Run
+from kveval.judge.run_data import RunData
 from kveval.report.html.charts import length_label
 from kveval.report.html.heatmap import HeatCell, Heatmap, heat_cell
 from kveval.report.rows import baseline_first
@@ -16,7 +16,7 @@ from kveval.report.section import Section
 QUARTERS = tuple(f"score_q{number}" for number in range(1, 5))
 
 
-def quarter_heatmaps(run: Run) -> list[Heatmap]:
+def quarter_heatmaps(run: RunData) -> list[Heatmap]:
     """Of tasks with long outputs: score of each quarter of the output, by context length and variant."""
     maps = []
     for task in sorted(run.samples["task"].unique()):

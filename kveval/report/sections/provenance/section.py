@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kveval.judge.run_data import Run
+from kveval.judge.run_data import RunData
 from kveval.report.rows import baseline_first
 from kveval.report.section import Section
 from kveval.run.facts import Facts
@@ -22,7 +22,7 @@ class Fact:
     note: str | None = None
 
 
-def facts_table(run: Run) -> list[tuple[str, list[Fact]]]:
+def facts_table(run: RunData) -> list[tuple[str, list[Fact]]]:
     """(fact, its value for every variant), the baseline's first; differences from it are marked."""
     variants = baseline_first(run)
     reference = variants[0].facts

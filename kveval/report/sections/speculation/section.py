@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from kveval.judge.diff import Judgement
-from kveval.judge.run_data import Run
-from kveval.judge.speculation import Speculation, speculations
+from kveval.judge.comparison.judgement import Judgement
+from kveval.judge.evidence.speculation import Speculation, speculations
+from kveval.judge.run_data import RunData
 from kveval.report.rows import comparison_row, difference_label
 from kveval.report.section import Section
 
 
-def speculation_table(run: Run, judgement: Judgement) -> list[dict[str, Any]]:
+def speculation_table(run: RunData, judgement: Judgement) -> list[dict[str, Any]]:
     """One entry for every variant that speculates: ``{variant, method, tokens, drafts, partner, parting, rows}``.
 
     ``rows`` are those of its comparison with the partner, overall and by length, each with the A/A run's beside it as
@@ -20,9 +20,9 @@ def speculation_table(run: Run, judgement: Judgement) -> list[dict[str, Any]]:
     """
     aa = run.variant("aa", run.manifest.baseline)
     noise = {
-        row.group.context_length: comparison_row(row)
+        row.scope.context_length: comparison_row(row)
         for row in judgement.comparisons
-        if aa and row.variant == aa.name and row.group.level in ("overall", "length")
+        if aa and row.variant == aa.name and row.scope.level in ("overall", "length")
     }
     return [_entry(one, noise) for one in speculations(run, judgement.policy)]
 
@@ -41,7 +41,7 @@ def _entry(one: Speculation, noise: dict[int | None, dict[str, Any]]) -> dict[st
 
 
 def _noise(row: dict[str, Any] | None) -> dict[str, Any] | None:
-    return None if row is None else {key: row[key] for key in ("n", "identical", "flips_down", "flips_up", "delta")}
+    return None if row is None else {key: row[key] for key in ("n", "identical", "lost", "gained", "delta")}
 
 
 def acceptance_label(entry: dict[str, Any]) -> str:
@@ -70,9 +70,9 @@ def partner_label(entry: dict[str, Any]) -> str:
     same = f"{row['identical']:.1%} of the outputs the same"
     if beside and beside["identical"] is not None:
         same += f" (A/A: {beside['identical']:.1%})"
-    flips = f"flips {row['flips_down']}/{row['flips_up']}"
+    flips = f"flips {row['lost']}/{row['gained']}"
     if beside:
-        flips += f" (A/A: {beside['flips_down']}/{beside['flips_up']})"
+        flips += f" (A/A: {beside['lost']}/{beside['gained']})"
     return f"against {entry['partner']}: {same}, {flips}, {difference_label(row) or 'no'} points{_where(entry)}"
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from kveval.judge.diff import Judgement
-from kveval.judge.pairing import Group, groups
-from kveval.judge.run_data import Run
-from kveval.judge.scores import own_score
-from kveval.judge.stats import Score
+from kveval.judge.comparison.judgement import Judgement
+from kveval.judge.comparison.own_score import own_score
+from kveval.judge.comparison.scope import Scope, scopes
+from kveval.judge.run_data import RunData
+from kveval.judge.statistics.score import Score
 from kveval.report.html.charts import Chart, score_chart
 from kveval.report.rows import baseline_first
 from kveval.report.section import Section
@@ -21,30 +21,30 @@ class Scores:
     """Holds the charts, and the table behind them: (cell, length or overall; score by variant)."""
 
     charts: list[Chart]
-    rows: list[tuple[Group, dict[str, Score]]]
+    rows: list[tuple[Scope, dict[str, Score]]]
 
 
-def scores(run: Run, judgement: Judgement) -> Scores:
+def scores(run: RunData, judgement: Judgement) -> Scores:
     confidence = judgement.policy.confidence
     rows = scores_table(run, confidence)
     return Scores(charts(run, rows, confidence), rows)
 
 
-def scores_table(run: Run, confidence: float) -> list[tuple[Group, dict[str, Score]]]:
+def scores_table(run: RunData, confidence: float) -> list[tuple[Scope, dict[str, Score]]]:
     """(cell, length or overall; score by variant)."""
     return [
         (group, {name: own_score(run, name, group, confidence=confidence) for name in run.manifest.variants})
-        for group in groups(run.samples)
+        for group in scopes(run.samples)
         if group.level != "family"
     ]
 
 
-def charts(run: Run, table: list[tuple[Group, dict[str, Score]]], confidence: float) -> list[Chart]:
+def charts(run: RunData, table: list[tuple[Scope, dict[str, Score]]], confidence: float) -> list[Chart]:
     """All tasks together, then each family of several tasks, then each task; A/A runs are left out."""
     shown = [variant.name for variant in baseline_first(run) if variant.role != "aa" and len(run.records[variant.name])]
     styles = {name: index for index, name in enumerate(shown)}
 
-    def chart(title: str, rows: list[tuple[Group, dict[str, Score]]]) -> Chart:
+    def chart(title: str, rows: list[tuple[Scope, dict[str, Score]]]) -> Chart:
         series = {name: [(group.context_length or 0, scores[name]) for group, scores in rows] for name in shown}
         return score_chart(title, series, styles)
 

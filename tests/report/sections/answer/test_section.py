@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from support.make_run import Answer, make_run, make_samples, scored
 
-from kveval.judge.diff import judge_run
+from kveval.judge.comparison.judgement import judge_run
 from kveval.judge.run_data import load_run
 from kveval.report.sections.answer.section import Answer as Answered
 from kveval.report.sections.answer.section import answers

@@ -6,30 +6,30 @@ from pathlib import Path
 import pytest
 from support.make_run import make_run, make_samples, scored
 
-from kveval.judge.flipped import flipped_samples
-from kveval.judge.run_data import Run, load_run
+from kveval.judge.evidence.flipped import flipped_samples
+from kveval.judge.run_data import RunData, load_run
 from kveval.report.sections.depth.section import depth_heatmaps
 from kveval.report.sections.flips import section as flips
 from kveval.report.sections.position.section import quarter_heatmaps
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path) -> RunData:
     samples = make_samples(tasks={"a": "x", "b": "x"}, haystacks=10, questions=5)
     return load_run(make_run(tmp_path / "run", samples=samples, answers={
         "bf16": scored(0.7), "fp8": scored(0.4), "int8": scored(0.75)}))  # fmt: skip
 
 
-def test_few_of_many_come_from_every_cell_and_are_losses(run: Run) -> None:
+def test_few_of_many_come_from_every_cell_and_are_losses(run: RunData) -> None:
     flipped = list(flipped_samples(run, run.manifest.variants["fp8"]))
     chosen = flips.spread(flipped, 12)
     cells = Counter((flip.task, flip.context_length) for flip in chosen)
     assert set(cells.values()) == {3}
-    assert {flip.direction for flip in chosen} == {"down"}
+    assert {flip.direction for flip in chosen} == {"lost"}
     assert [flipped.index(flip) for flip in chosen] == sorted(flipped.index(flip) for flip in chosen)
 
 
-def test_what_is_not_shown_is_counted(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_shown_is_counted(run: RunData, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flips, "MOST_SHOWN", 20)
     section = flips.flips_section(run)
     assert len(section.shown) == 20
@@ -39,7 +39,7 @@ def test_what_is_not_shown_is_counted(run: Run, monkeypatch: pytest.MonkeyPatch)
     ]
 
 
-def test_links_are_unique_and_the_sample_alone_has_one(run: Run) -> None:
+def test_links_are_unique_and_the_sample_alone_has_one(run: RunData) -> None:
     section = flips.flips_section(run)
     anchors = [view.anchor for view in section.shown]
     assert len(set(anchors)) == len(anchors)
@@ -47,7 +47,7 @@ def test_links_are_unique_and_the_sample_alone_has_one(run: Run) -> None:
     assert len(alone) == len(set(alone)) == len({view.flip.sample_id for view in section.shown})
 
 
-def test_heatmaps_show_what_both_answered(run: Run) -> None:
+def test_heatmaps_show_what_both_answered(run: RunData) -> None:
     maps = depth_heatmaps(run)
     assert [one.title for one in maps] == ["bf16", "fp8", "fp8 - bf16, points", "int8", "int8 - bf16, points"]
     bf16, fp8, difference = maps[:3]

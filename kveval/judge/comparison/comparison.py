@@ -1,4 +1,4 @@
-"""Two variants over one group of samples: scores, difference, flips, outcomes, noise and attribution."""
+"""Two variants over one scope of samples: scores, difference, flips, outcomes, noise and attribution."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from typing import Literal
 
 import pandas as pd
 
-from kveval.judge.pairing import Group, Side, answered_by
-from kveval.judge.stats import Difference, Flips, Score, flips, mean_score, paired_difference
-from kveval.judge.verdicts import Policy, Verdict, points
+from kveval.config.judge import Policy
+from kveval.judge.comparison.pairing import Side, answered_by
+from kveval.judge.comparison.scope import Scope
+from kveval.judge.comparison.verdict import Verdict, points
+from kveval.judge.statistics.difference import Difference, paired_difference
+from kveval.judge.statistics.flips import Flips, flips
+from kveval.judge.statistics.score import Score, mean_score
 from kveval.run.records import OUTCOMES
+
+# At or beyond these baseline scores a cell cannot show a loss.
+FLOOR, CEILING = 0.05, 0.99
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,7 @@ class Attribution:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One variant over one group of samples, against what it is paired with.
+    """One variant over one scope of samples, against what it is paired with.
 
     Samples that one side did not answer (an engine error, or no record) are in `asked` and in `outcomes` and not in
     scores, differences and flips: an outage is not a loss of quality. They count against a pass instead. Samples
@@ -60,21 +67,21 @@ class Comparison:
 
     Attributes:
         against: what stands on the baseline's side: the run's baseline, or the same variant of an earlier run.
-        asked: samples of the group that have a right answer; ``difference.n`` of them were answered by both sides.
-        unscored: samples of the group that have none.
+        asked: samples of the scope that have a right answer; ``difference.n`` of them were answered by both sides.
+        unscored: samples of the scope that have none.
         baseline_score, candidate_score: over the samples both answered.
         sensitive: the difference over the cells that can show a loss.
         insensitive_cells: the others, "task at N tokens: why".
         identical: share of outputs equal to the baseline's, character by character; None without samples.
         outcomes: by side ("baseline", "candidate"), count by outcome, "missing" for samples without a record.
-        noise: None without an A/A run that covers the group.
+        noise: None without an A/A run that covers the scope.
         attribution: None without an emulated control.
         verdict: None for controls and A/A runs, which are controls.
     """
 
     variant: str
     against: str
-    group: Group
+    scope: Scope
     asked: int
     unscored: int
     baseline_score: Score
@@ -91,22 +98,22 @@ class Comparison:
 
 
 def compare(
-    table: pd.DataFrame, variant: str, against: str, group: Group, *, policy: Policy, control: str | None = None
+    table: pd.DataFrame, variant: str, against: str, scope: Scope, *, policy: Policy, control: str | None = None
 ) -> Comparison:
     """Compares the sides of `table`, as `pair` made it, over all of its rows; without a verdict yet."""
     scored, both = table[table["scored"]], answered_by(table, "baseline", "candidate")
     pairs = both[both["scored"]]
     insensitive, keep = [], pd.Series(True, index=pairs.index)
     for _, cell in pairs.groupby(["task", "context_length"]):
-        why = _insensitive(cell["baseline_score"].mean(), cell["candidate_score"].mean(), policy)
+        why = _insensitive(cell["baseline_score"].mean(), cell["candidate_score"].mean())
         if why:
-            place = Group("cell", task=cell["task"].iloc[0], context_length=int(cell["context_length"].iloc[0]))
+            place = Scope("cell", task=cell["task"].iloc[0], context_length=int(cell["context_length"].iloc[0]))
             insensitive.append(f"{place}: {why}")
             keep[cell.index] = False
     return Comparison(
         variant=variant,
         against=against,
-        group=group,
+        scope=scope,
         asked=len(scored),
         unscored=len(table) - len(scored),
         baseline_score=_score(pairs, "baseline", policy),
@@ -122,11 +129,11 @@ def compare(
     )
 
 
-def _insensitive(baseline: float, candidate: float, policy: Policy) -> str | None:
+def _insensitive(baseline: float, candidate: float) -> str | None:
     """Why a cell cannot show a loss. A ceiling that the candidate has left does show one."""
-    if baseline <= policy.floor:
+    if baseline <= FLOOR:
         return f"the baseline is at the floor ({points(baseline)})"
-    if baseline >= policy.ceiling and candidate >= policy.ceiling:
+    if baseline >= CEILING and candidate >= CEILING:
         return f"the baseline is at the ceiling ({points(baseline)})"
     return None
 

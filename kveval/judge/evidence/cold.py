@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from kveval.errors import RunDirectoryError
-from kveval.judge.run_data import Run
-from kveval.judge.stats import holm
+from kveval.judge.run_data import RunData
+from kveval.judge.statistics.multiple_tests import holm
 from kveval.run.directory import RunDirectory
 from kveval.run.findings import Finding
 from kveval.run.manifest import VariantRun
@@ -58,7 +58,7 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
-class ColdCheck:
+class ColdComparison:
     """One variant asked again without the prefix cache.
 
     Attributes:
@@ -66,7 +66,7 @@ class ColdCheck:
         n: of them answered both ways, the first time from the cache and the second time not.
         unanswered: where one of the two is an engine error.
         not_cold: whose second answer came from the cache in part all the same; `not_warm`: whose first did not.
-        down: correct from the cache only; up: correct without it only.
+        lost: correct from the cache only; gained: correct without it only.
         baseline: beside the baseline's own cold check. noise: beside the baseline's A/A run.
         planned_share, hit_share: of the prompt tokens of the asking phase, meant to come and come from the cache.
         finding: what a reader must know of it; None where nothing stands out.
@@ -79,8 +79,8 @@ class ColdCheck:
     not_cold: int
     not_warm: int
     identical: int
-    down: int
-    up: int
+    lost: int
+    gained: int
     baseline: Beside | None
     noise: Beside | None
     planned_share: float | None
@@ -89,7 +89,7 @@ class ColdCheck:
     finding: Finding | None
 
 
-def cold_checks(run: Run) -> list[ColdCheck]:
+def cold_comparisons(run: RunData) -> list[ColdComparison]:
     """Of every variant with a cold check or a planned share of hits, the baseline's first.
 
     Raises:
@@ -108,25 +108,25 @@ def cold_checks(run: Run) -> list[ColdCheck]:
 
 
 def _check(
-    run: Run,
+    run: RunData,
     variant: VariantRun,
     pairs: pd.DataFrame,
     counts: dict[str, int],
     flips: dict[str, pd.Series],
     planned: float | None,
     hit: float | None,
-) -> ColdCheck:
+) -> ColdComparison:
     own = flips[variant.name]
     is_baseline = variant.name == run.manifest.baseline
     baseline = None if is_baseline else _beside(own, flips[run.manifest.baseline])
     noise = _beside(own, _noise(run))
-    check = ColdCheck(
+    check = ColdComparison(
         variant=variant.name,
         **counts,
         n=len(pairs),
         identical=int(pairs["identical"].sum()),
-        down=int((pairs["warm_correct"] & ~pairs["cold_correct"]).sum()),
-        up=int((~pairs["warm_correct"] & pairs["cold_correct"]).sum()),
+        lost=int((pairs["warm_correct"] & ~pairs["cold_correct"]).sum()),
+        gained=int((~pairs["warm_correct"] & pairs["cold_correct"]).sum()),
         baseline=baseline,
         noise=noise,
         planned_share=planned,
@@ -137,7 +137,7 @@ def _check(
     return replace(check, finding=_finding(check))
 
 
-def _pairs(run: Run, variant: str) -> tuple[pd.DataFrame, dict[str, int]]:
+def _pairs(run: RunData, variant: str) -> tuple[pd.DataFrame, dict[str, int]]:
     """One row per sample that can be compared, by sample_id; and how many cannot."""
     answers = list(RunDirectory(run.path).cold_records(variant))
     asked = pd.Index([cold.sample_id for cold in answers])
@@ -181,7 +181,7 @@ def _shared(first: Sequence[object], second: Sequence[object]) -> Sequence[objec
     return first[: equal.index(False) if False in equal else len(equal)]
 
 
-def _noise(run: Run) -> pd.Series | None:
+def _noise(run: RunData) -> pd.Series | None:
     """Whether each sample flips between the baseline's two runs; None without an A/A run."""
     again = run.variant("aa", run.manifest.baseline)
     if again is None:
@@ -214,7 +214,7 @@ def _shares(variant: VariantRun) -> tuple[float | None, float | None]:
     return variant.planned_hit_tokens / asked, hits / asked
 
 
-def _finding(check: ColdCheck) -> Finding | None:
+def _finding(check: ColdComparison) -> Finding | None:
     if check.not_cold and check.not_cold >= check.n:
         message = (
             f"{check.not_cold} of {check.asked} samples asked under a salt of their own were answered from the prefix "
@@ -226,8 +226,8 @@ def _finding(check: ColdCheck) -> Finding | None:
     for (whose, beside), p in zip(known.items(), holm([one.p for one in known.values()]), strict=True):
         if p < _ALPHA:
             message = (
-                f"{beside.own} of {beside.n} answers flip without the prefix cache ({check.down} right only from it, "
-                f"{check.up} only without), {whose} {beside.others} (exact p {p:.2g})"
+                f"{beside.own} of {beside.n} answers flip without the prefix cache ({check.lost} right only from it, "
+                f"{check.gained} only without), {whose} {beside.others} (exact p {p:.2g})"
             )
             return Finding(level="warning", code="prefix_cache_differs", message=message)
     return None

@@ -1,45 +1,25 @@
-"""Estimates from samples that come in clusters: one score, and the paired difference of two.
+"""The paired difference of two variants over the same samples, with its interval and p-value.
 
-Questions about one haystack are not independent, so the haystack is the unit of every error given here. Nothing is
-assumed about samples that were not seen: an interval never shrinks to a point because no difference happened to occur.
+The haystack is the unit of every error: questions about one haystack are not independent. An interval never shrinks to
+a point because no difference happened to occur.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
-from scipy.stats import binomtest
+
+from kveval.judge.statistics.clusters import cluster_codes, clustered_se, design_effect, fewest_clusters
 
 SIGN_FLIP_BELOW_CLUSTERS = 20
 """With fewer clusters the sign-flip permutation replaces t; 2**19 flips can still all be enumerated."""
 
 Method = Literal["clustered_t", "sign_flip", "few_clusters_t"]
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """The mean of one variant's scores.
-
-    Attributes:
-        mean: in [0, 1]; None without samples.
-        se: clustered standard error of the mean; None with fewer than two clusters.
-        low, high: confidence interval in [0, 1]; None where `se` is.
-        reason: why a value is None.
-    """
-
-    n: int
-    clusters: int
-    mean: float | None
-    se: float | None
-    low: float | None
-    high: float | None
-    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,68 +52,6 @@ class Difference:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Flips:
-    """Samples whose correctness differs.
-
-    Attributes:
-        down: correct on the first side only.
-        up: correct on the second side only.
-        p: exact McNemar, two-sided; it takes samples as independent.
-    """
-
-    down: int
-    up: int
-    p: float
-
-
-def fewest_clusters(confidence: float) -> int:
-    """Clusters below which no sign-flip test reaches `confidence`, even when all moved the same way: 6 at 95%."""
-    return math.ceil(1 - math.log2(1 - confidence) - 1e-9)
-
-
-def clustered_se(values: NDArray[np.float64], codes: NDArray[np.intp]) -> float:
-    """Standard error of the mean of `values` [n] whose clusters are `codes` [n] in 0..G-1, G >= 2.
-
-    ``sqrt(G/(G-1) * sum over clusters (sum of residuals)^2) / n``: Miller, "Adding Error Bars to Evals",
-    arXiv 2411.00640, equation 4, with the finite-sample factor of the CR1 estimator (Cameron and Miller, "A
-    Practitioner's Guide to Cluster-Robust Inference", J. Human Resources 2015, equation 12).
-    """
-    clusters = int(codes.max()) + 1
-    sums = np.bincount(codes, values - values.mean(), clusters)
-    return math.sqrt(clusters / (clusters - 1) * float(sums @ sums)) / len(values)
-
-
-def design_effect(values: NDArray[np.float64], codes: NDArray[np.intp]) -> float:
-    """Clustered over independent variance of the mean, at least 1; 1 where the values do not vary."""
-    variance = float(values.var()) / len(values)
-    if variance <= 0 or codes.max() == 0:
-        return 1.0
-    return max(1.0, clustered_se(values, codes) ** 2 / variance)
-
-
-def mean_score(scores: ArrayLike, clusters: ArrayLike, *, confidence: float = 0.95) -> Score:
-    """Mean of `scores` [n] in [0, 1] with its clustered interval.
-
-    The interval is Wilson's with the effective sample size ``mean * (1 - mean) / se^2`` and the t quantile of G-1
-    degrees of freedom, so it stays inside [0, 1] and has a width at 0 and 1 (Franco, Little, Louis and Slud,
-    "Comparative Study of Confidence Intervals for Proportions in Complex Sample Surveys", J. Survey Statistics and
-    Methodology 2019). Scores that are all equal count as independent: they do not say otherwise.
-    """
-    values, codes, count = _arrays(scores, clusters)
-    if not len(values):
-        return Score(0, 0, None, None, None, None, "no samples")
-    mean = float(values.mean())
-    if count < 2:
-        return Score(len(values), count, mean, None, None, None, "one haystack: nothing to estimate an error from")
-    se = clustered_se(values, codes)
-    effective = mean * (1 - mean) / se**2 if se > 0 and 0 < mean < 1 else float(len(values))
-    t = float(special.stdtrit(count - 1, 0.5 + confidence / 2))
-    center = (mean + t**2 / (2 * effective)) / (1 + t**2 / effective)
-    half = t / (1 + t**2 / effective) * math.sqrt(mean * (1 - mean) / effective + t**2 / (4 * effective**2))
-    return Score(len(values), count, mean, se, max(0.0, center - half), min(1.0, center + half))
-
-
 def paired_difference(
     baseline: ArrayLike, candidate: ArrayLike, clusters: ArrayLike, *, confidence: float = 0.95
 ) -> Difference:
@@ -148,7 +66,7 @@ def paired_difference(
     hold that of `sparse_bounds`, which alone has a width where hardly a sample differed; the p-value is likewise the
     larger of the two. Widened further up, the intervals would cover more than their confidence.
     """
-    first, codes, count = _arrays(baseline, clusters)
+    first, codes, count = cluster_codes(baseline, clusters)
     second = np.asarray(candidate, dtype=np.float64)
     if first.shape != second.shape:
         raise ValueError(f"{len(first)} baseline scores for {len(second)} candidate scores")
@@ -237,43 +155,10 @@ def sign_flip(
     return float(ordered[rank - 1]), float(ordered[len(means) - rank]), p
 
 
-def flips(baseline_correct: ArrayLike, candidate_correct: ArrayLike) -> Flips:
-    """Counts samples [n] whose correctness differs, with McNemar's exact test (Psychometrika 1947).
-
-    Flips are counted both ways because equal scores can hide many of them (Dutta et al., "Accuracy is Not All You
-    Need", arXiv 2407.09141).
-    """
-    first, second = np.asarray(baseline_correct, dtype=bool), np.asarray(candidate_correct, dtype=bool)
-    down, up = int((first & ~second).sum()), int((~first & second).sum())
-    p = float(binomtest(down, down + up).pvalue) if down + up else 1.0
-    return Flips(down, up, p)
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """p-values adjusted for being read together, in the order given (Holm, Scandinavian J. Statistics 1979)."""
-    # statsmodels has it too, but collects garbage at every call, 0.2 s each.
-    p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p)
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
-    return [float(value) for value in adjusted]
-
-
 def _t_p(delta: float, se: float, clusters: int) -> float:
     if se == 0:
         return 1.0 if delta == 0 else 0.0
     return 2 * float(special.stdtr(clusters - 1, -abs(delta) / se))
-
-
-def _arrays(values: ArrayLike, clusters: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.intp], int]:
-    numbers = np.asarray(values, dtype=np.float64)
-    names, inverse = np.unique(np.asarray(clusters), return_inverse=True)
-    codes = inverse.astype(np.intp)
-    if numbers.shape != codes.shape:
-        raise ValueError(f"{numbers.shape[0]} values for {codes.shape[0]} cluster names")
-    if not np.isfinite(numbers).all():
-        raise ValueError("a score is not a finite number")
-    return numbers, codes, len(names)
 
 
 def _subset_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:

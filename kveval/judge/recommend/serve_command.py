@@ -23,7 +23,7 @@ _LINE_CHARACTERS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class ServeCommand:
     """
     Attributes:
         environment: variables to set; a value with a secret in it is None and stays with the shell.
@@ -60,7 +60,7 @@ class Serving:
         return " \\\n".join(lines)
 
 
-def serving(manifest: Manifest, variant: VariantRun) -> Serving | None:
+def serve_command(manifest: Manifest, variant: VariantRun) -> ServeCommand | None:
     """How `variant` was served; None where kveval did not launch it and does not know.
 
     `max-model-len` is the server's own, so that nothing longer than was measured is taken.
@@ -75,7 +75,7 @@ def serving(manifest: Manifest, variant: VariantRun) -> Serving | None:
     arguments["enforce-eager"] = facts.execution == "eager" or None
     arguments |= by_flag(variant.spec.get("engine_args") or {})
     served = {name: value for name, value in arguments.items() if name not in _MEASURING}
-    return Serving(
+    return ServeCommand(
         environment=_environment(manifest, variant),
         program=(*_program(manifest), str(variant.spec.get("model") or _model(manifest))),
         arguments=tuple(tuple(flags({name: value})) for name, value in served.items() if flags({name: value})),

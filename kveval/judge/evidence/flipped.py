@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from kveval.judge.diff import pair_variant
-from kveval.judge.pairing import answered_by
-from kveval.judge.run_data import Run
+from kveval.judge.comparison.pairing import answered_by
+from kveval.judge.comparison.variant_pair import pair_variant
+from kveval.judge.run_data import RunData
 from kveval.run.manifest import VariantRun
 
 
@@ -18,7 +18,7 @@ from kveval.run.manifest import VariantRun
 class FlippedSample:
     """
     Attributes:
-        direction: down: the baseline was correct and the variant not.
+        direction: lost: only the baseline was correct. gained: only the variant.
         expected: reference answers; empty where the right answer is that the text does not say.
         absent: the right answer is that the text does not say.
         excerpts: the context around each needle.
@@ -33,7 +33,7 @@ class FlippedSample:
     family: str
     context_length: int
     depth_percent: float | None
-    direction: Literal["down", "up"]
+    direction: Literal["lost", "gained"]
     question: str | None
     expected: tuple[str, ...]
     absent: bool
@@ -49,7 +49,7 @@ class FlippedSample:
     control_outcome: str | None
 
 
-def flipped_samples(run: Run, variant: VariantRun) -> Iterator[FlippedSample]:
+def flipped_samples(run: RunData, variant: VariantRun) -> Iterator[FlippedSample]:
     """Flips of `variant` against the baseline: losses first, then by task, length and sample."""
     table = answered_by(pair_variant(run, variant), "baseline", "candidate")
     flipped = table[table["baseline_correct"] != table["candidate_correct"]]
@@ -66,7 +66,7 @@ def flipped_samples(run: Run, variant: VariantRun) -> Iterator[FlippedSample]:
             family=row["family"],
             context_length=int(row["context_length"]),
             depth_percent=None if pd.isna(row["depth_percent"]) else float(row["depth_percent"]),
-            direction="down" if row["baseline_correct"] else "up",
+            direction="lost" if row["baseline_correct"] else "gained",
             question=doc.get("question"),
             expected=tuple(str(answer) for answer in doc.get("answers", ())),
             absent=bool(doc.get("absent", False)),

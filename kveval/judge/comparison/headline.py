@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kveval.judge.comparison import Comparison
-from kveval.judge.diff import PANELS, Judgement
-from kveval.judge.verdicts import Policy, Word
+from kveval.config.judge import Policy
+from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.judgement import PANELS, Judgement
+from kveval.judge.comparison.verdict import Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +33,16 @@ def headlines(judgement: Judgement) -> list[Headline]:
 def headline(comparisons: Sequence[Comparison], policy: Policy) -> Headline:
     """Of all rows of one variant, each with its verdict."""
     variant = comparisons[0].variant
-    overall = next(c for c in comparisons if c.group.level == "overall")
+    overall = next(c for c in comparisons if c.scope.level == "overall")
     if overall.unscored and not overall.asked:
-        return Headline(variant, "inconclusive", _reason(overall))
+        return Headline(variant, "undecided", _reason(overall))
     # Rows without anything scored say nothing about quality, for or against.
     scored = [c for c in comparisons if c.asked or not c.unscored]
-    summary = [c for c in scored if c.group.level in PANELS[0] or _has_own_margin(c, policy)]
+    summary = [c for c in scored if c.scope.level in PANELS[0] or _has_own_margin(c, policy)]
     if not overall.difference.n:
-        return Headline(variant, "inconclusive", f"not measured: {_reason(overall)}")
-    failed, unsettled = _of_word(summary, "fail") or _of_word(comparisons, "fail"), _of_word(summary, "inconclusive")
-    passed = [c for c in _of_word(summary, "pass") if c.group.level == "length"]
+        return Headline(variant, "undecided", f"not measured: {_reason(overall)}")
+    failed, unsettled = _of_word(summary, "fail") or _of_word(comparisons, "fail"), _of_word(summary, "undecided")
+    passed = [c for c in _of_word(summary, "pass") if c.scope.level == "length"]
     parts = [f"passes {_where(passed)}"] if passed else []
     if failed:
         worst = min(failed, key=lambda c: c.difference.delta or 0.0)
@@ -53,7 +54,7 @@ def headline(comparisons: Sequence[Comparison], policy: Policy) -> Headline:
         )
     if not failed and not unsettled:
         parts.append(_reason(overall))
-    word: Word = "fail" if failed else "inconclusive" if unsettled else "pass"
+    word: Word = "fail" if failed else "undecided" if unsettled else "pass"
     return Headline(variant, word, "; ".join(parts))
 
 
@@ -63,12 +64,12 @@ def held_to(lengths: Sequence[Comparison]) -> int | None:
     for row in lengths:
         if row.verdict is None or row.verdict.word != "pass":
             break
-        limit = row.group.context_length
+        limit = row.scope.context_length
     return limit
 
 
 def _has_own_margin(comparison: Comparison, policy: Policy) -> bool:
-    return comparison.group.level == "family" and comparison.group.family in policy.margins
+    return comparison.scope.level == "family" and comparison.scope.family in policy.margins
 
 
 def _of_word(comparisons: Sequence[Comparison], word: Word) -> list[Comparison]:
@@ -80,7 +81,7 @@ def _reason(comparison: Comparison) -> str:
 
 
 def _where(comparisons: list[Comparison]) -> str:
-    names = [str(c.group) if c.group.level == "overall" else f"at {c.group}" for c in comparisons]
+    names = [str(c.scope) if c.scope.level == "overall" else f"at {c.scope}" for c in comparisons]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 

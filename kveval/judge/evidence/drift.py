@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from kveval.judge.stats import clustered_se
+from kveval.judge.statistics.clusters import clustered_se
 from kveval.run.logprobs import unpack_logprobs
 
 # vLLM writes -inf as -9999.0: such a token is not among the alternatives.

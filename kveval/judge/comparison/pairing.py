@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 Side = Literal["baseline", "candidate", "aa", "control"]
-Level = Literal["overall", "length", "family", "cell"]
-LEVELS: dict[Level, list[str]] = {
-    "overall": [],
-    "length": ["context_length"],
-    "family": ["family"],
-    "cell": ["context_length", "family", "task"],
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """The samples one comparison is about; None stands for all."""
-
-    level: Level
-    family: str | None = None
-    task: str | None = None
-    context_length: int | None = None
-
-    def __str__(self) -> str:
-        parts = [self.task or self.family, f"{self.context_length:,} tokens" if self.context_length else None]
-        return " at ".join(part for part in parts if part) or "overall"
 
 
 def pair(samples: pd.DataFrame, sides: Mapping[Side, pd.DataFrame]) -> pd.DataFrame:
@@ -70,21 +48,3 @@ def has_right_answer(samples: pd.DataFrame) -> np.ndarray:
 def answered_by(table: pd.DataFrame, *sides: Side) -> pd.DataFrame:
     """Rows that all `sides` answered."""
     return table[np.logical_and.reduce([table[f"{side}_answered"].to_numpy(dtype=bool) for side in sides])]
-
-
-def groups(samples: pd.DataFrame) -> Iterator[Group]:
-    """Overall, then every length, family and cell, each in order."""
-    for level, columns in LEVELS.items():
-        if not columns:
-            yield Group(level)
-            continue
-        for row in samples[columns].drop_duplicates().sort_values(columns).to_dict("records"):
-            yield Group(level, **{str(key): value for key, value in row.items()})
-
-
-def members(samples: pd.DataFrame, group: Group) -> pd.DataFrame:
-    """Rows of `samples` that `group` is about."""
-    chosen = np.ones(len(samples), dtype=bool)
-    for column in LEVELS[group.level]:
-        chosen &= (samples[column] == getattr(group, column)).to_numpy(dtype=bool)
-    return samples[chosen]

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from kveval.judge.comparison import Comparison
-from kveval.judge.diff import Contest, judge_contests
-from kveval.judge.drift import shared_positions
-from kveval.judge.pairing import pair
-from kveval.judge.run_data import Run
-from kveval.judge.verdicts import Policy
+from kveval.config.judge import Policy
+from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.judgement import judge_pairs
+from kveval.judge.comparison.pairing import pair
+from kveval.judge.comparison.variant_pair import VariantPair
+from kveval.judge.evidence.drift import shared_positions
+from kveval.judge.run_data import RunData
 from kveval.run.logprobs import unpack_logprobs
 from kveval.run.manifest import VariantRun
 
@@ -75,7 +76,7 @@ class Speculation:
     parting: Parting | None
 
 
-def speculations(run: Run, policy: Policy) -> list[Speculation]:
+def speculations(run: RunData, policy: Policy) -> list[Speculation]:
     """One for every baseline or candidate that was to speculate, in the run's order."""
     return [
         _speculation(run, variant, policy)
@@ -84,7 +85,7 @@ def speculations(run: Run, policy: Policy) -> list[Speculation]:
     ]
 
 
-def _speculation(run: Run, variant: VariantRun, policy: Policy) -> Speculation:
+def _speculation(run: RunData, variant: VariantRun, policy: Policy) -> Speculation:
     facts, wanted = variant.facts, variant.spec["speculative_config"]
     partner = variant.spec.get("without_speculation")
     known = partner if partner in run.records else None
@@ -148,8 +149,8 @@ def _preference(ours: list[int], theirs: list[int], packed: object) -> float | N
     return mine - other if mine is not None and other is not None else None
 
 
-def _compare(run: Run, variant: str, partner: str, policy: Policy) -> Iterator[Comparison]:
+def _compare(run: RunData, variant: str, partner: str, policy: Policy) -> Iterator[Comparison]:
     table = pair(run.samples, {"baseline": run.records[partner], "candidate": run.records[variant]})
-    for row in judge_contests([Contest(variant, partner, table, judged=False)], policy):
-        if row.group.level in ("overall", "length"):
+    for row in judge_pairs([VariantPair(variant, partner, table, judged=False)], policy):
+        if row.scope.level in ("overall", "length"):
             yield row

@@ -1,0 +1,1 @@
+"""Compares variants sample by sample, and judges what was lost."""

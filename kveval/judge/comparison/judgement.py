@@ -1,0 +1,123 @@
+"""Candidates against the baseline, paired by sample, at every level a reader asks about; and against an earlier run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from kveval.config.judge import Policy
+from kveval.judge.comparison.comparison import Comparison, compare
+from kveval.judge.comparison.scope import Level, Scope, in_scope, scopes
+from kveval.judge.comparison.variant_pair import VariantPair, pairs_with_baseline
+from kveval.judge.comparison.verdict import Verdict, decide
+from kveval.judge.policy import policy_of
+from kveval.judge.run_data import RunData
+from kveval.judge.statistics.multiple_tests import holm
+
+# Holm corrects over the rows of one panel: what is read together. Each p-value is two-sided and only a loss can fail,
+# so a panel has false fails in at most half of 1 - confidence, and both panels together in at most all of it.
+PANELS: tuple[tuple[Level, ...], ...] = (("overall", "length"), ("family", "cell"))
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """
+    Attributes:
+        comparisons: of every variant with the run's baseline.
+        against_blessed: of the run's variants with themselves in an earlier run; empty unless one was given.
+    """
+
+    policy: Policy
+    comparisons: tuple[Comparison, ...]
+    against_blessed: tuple[Comparison, ...] = ()
+
+    def of(self, variant: str, level: Level) -> list[Comparison]:
+        return [c for c in self.comparisons if c.variant == variant and c.scope.level == level]
+
+
+def judge_run(run: RunData, policy: Policy | None = None, against_blessed: Iterable[VariantPair] = ()) -> Judgement:
+    """Compares every variant of `run` with its baseline; judges its candidates.
+
+    Args:
+        policy: the run's own by default.
+        against_blessed: pairs with an earlier run, read together with the run's own: Holm corrects over both.
+
+    Raises:
+        ConfigError: the policy the run was configured with is not allowed.
+    """
+    policy = policy or policy_of(run.manifest)
+    against_blessed = list(against_blessed)
+    comparisons = judge_pairs([*pairs_with_baseline(run), *against_blessed], policy)
+    earlier = {pair.against for pair in against_blessed}
+    return Judgement(
+        policy,
+        tuple(comparison for comparison in comparisons if comparison.against not in earlier),
+        tuple(comparison for comparison in comparisons if comparison.against in earlier),
+    )
+
+
+def judge_pairs(pairs: Iterable[VariantPair], policy: Policy) -> list[Comparison]:
+    """Compares each pair at every level, with verdicts for those that are judged, Holm over each panel of them."""
+    pairs = list(pairs)
+    rows = [
+        (pair, compare(in_scope(pair.table, scope), pair.variant, pair.against, scope, policy=policy,
+                          control=pair.control))
+        for pair in pairs
+        for scope in scopes(pair.table)
+    ]  # fmt: skip
+    adjusted = _adjusted([(pair, comparison) for pair, comparison in rows if pair.judged])
+    return [
+        replace(comparison, verdict=_verdict(pair, comparison, policy, adjusted.get((id(pair), comparison.scope))))
+        if pair.judged
+        else comparison
+        for pair, comparison in rows
+    ]
+
+
+def _adjusted(rows: list[tuple[VariantPair, Comparison]]) -> dict[tuple[int, Scope], float]:
+    """Adjusted p-values by pair (its id) and scope."""
+    cells = {key: _cells_by_scope(pair.table) for key, pair in {id(c): c for c, _ in rows}.items()}
+    adjusted: dict[tuple[int, Scope], float] = {}
+    for panel in PANELS:
+        # Scopes of the same cells (one length only: "overall" is that length) are one hypothesis, counted once.
+        hypotheses: dict[tuple[int, frozenset[tuple[str, int]]], float] = {}
+        keys = {}
+        for pair, comparison in rows:
+            if comparison.scope.level in panel and comparison.difference.p is not None:
+                hypothesis = (id(pair), cells[id(pair)][comparison.scope])
+                hypotheses[hypothesis] = comparison.difference.p
+                keys[id(pair), comparison.scope] = hypothesis
+        by_hypothesis = dict(zip(hypotheses, holm(list(hypotheses.values())), strict=True))
+        adjusted |= {key: by_hypothesis[hypothesis] for key, hypothesis in keys.items()}
+    return adjusted
+
+
+def _verdict(pair: VariantPair, comparison: Comparison, policy: Policy, p_holm: float | None) -> Verdict:
+    if comparison.unscored and not comparison.asked:
+        return Verdict("undecided", pair.obstacle or _not_scored(comparison), policy.margin)
+    cannot_show = comparison.difference.n > 0 and comparison.sensitive.n == 0
+    rows = in_scope(pair.table, comparison.scope)
+    return decide(
+        comparison.difference,
+        policy=policy.over(rows.loc[rows["scored"], "family"]),
+        p_holm=p_holm,
+        asked=comparison.asked,
+        sensitive=comparison.sensitive,
+        insensitive=f"cannot show a loss: {comparison.insensitive_cells[0]}" if cannot_show else None,
+        obstacle=pair.obstacle,
+    )
+
+
+def _not_scored(comparison: Comparison) -> str:
+    same = "" if comparison.identical is None else f"; {comparison.identical:.0%} of the outputs are the same"
+    return f"not scored: its {comparison.unscored} samples have no right answer{same}"
+
+
+def _cells_by_scope(samples: pd.DataFrame) -> dict[Scope, frozenset[tuple[str, int]]]:
+    return {
+        scope: frozenset(zip(rows["task"], rows["context_length"], strict=True))
+        for scope in scopes(samples)
+        for rows in [in_scope(samples, scope)]
+    }

@@ -1,0 +1,50 @@
+"""The samples a comparison is about: all, one context length, one family, or one cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+Level = Literal["overall", "length", "family", "cell"]
+LEVELS: dict[Level, list[str]] = {
+    "overall": [],
+    "length": ["context_length"],
+    "family": ["family"],
+    "cell": ["context_length", "family", "task"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The samples one comparison is about; None stands for all."""
+
+    level: Level
+    family: str | None = None
+    task: str | None = None
+    context_length: int | None = None
+
+    def __str__(self) -> str:
+        parts = [self.task or self.family, f"{self.context_length:,} tokens" if self.context_length else None]
+        return " at ".join(part for part in parts if part) or "overall"
+
+
+def scopes(samples: pd.DataFrame) -> Iterator[Scope]:
+    """Overall, then every length, family and cell, each in order."""
+    for level, columns in LEVELS.items():
+        if not columns:
+            yield Scope(level)
+            continue
+        for row in samples[columns].drop_duplicates().sort_values(columns).to_dict("records"):
+            yield Scope(level, **{str(key): value for key, value in row.items()})
+
+
+def in_scope(samples: pd.DataFrame, scope: Scope) -> pd.DataFrame:
+    """Rows of `samples` that `scope` is about."""
+    chosen = np.ones(len(samples), dtype=bool)
+    for column in LEVELS[scope.level]:
+        chosen &= (samples[column] == getattr(scope, column)).to_numpy(dtype=bool)
+    return samples[chosen]

@@ -1,0 +1,131 @@
+"""From a difference to a verdict: pass, fail or undecided, each with its reason in one sentence."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from kveval.config.judge import Policy
+from kveval.judge.comparison.more_samples import POWER, more_samples
+from kveval.judge.statistics.clusters import fewest_clusters
+from kveval.judge.statistics.difference import Difference
+
+Word = Literal["pass", "fail", "undecided"]
+
+MOST_SAMPLES = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """
+    Attributes:
+        p_holm: p-value of "no difference" after Holm over the rows judged together.
+        more_samples: samples beyond the present ones that would settle it with the policy's power, were the present
+            difference the true one; None where it is settled or no number would do.
+    """
+
+    word: Word
+    reason: str
+    margin: float
+    p_holm: float | None = None
+    more_samples: int | None = None
+
+
+def decide(
+    difference: Difference,
+    *,
+    policy: Policy,
+    p_holm: float | None,
+    asked: int,
+    sensitive: Difference,
+    insensitive: str | None = None,
+    obstacle: str | None = None,
+) -> Verdict:
+    """Non-inferiority with three ends.
+
+    - fail: the loss seen is beyond the margin, and "no difference" is rejected after Holm.
+    - pass: the interval's lower end is above -margin, with every unanswered sample counted as lost; over all cells, and
+      over those alone that can show a loss. (Passing needs no correction for many rows: all must hold at once,
+      Berger, "Multiparameter Hypothesis Testing and Acceptance Sampling", Technometrics 1982.)
+    - undecided: neither, or something stands in the way of a pass.
+
+    Args:
+        asked: samples the variant should have answered; those beyond ``difference.n`` count against a pass.
+        sensitive: the difference over the cells that are not at floor or ceiling.
+        insensitive: why no cell can show a loss, None when one can.
+        obstacle: why a pass cannot be given whatever the numbers say, as for a stopped variant.
+    """
+
+    def verdict(word: Word, reason: str, more_samples: int | None = None) -> Verdict:
+        return Verdict(word, reason, policy.margin, p_holm, more_samples)
+
+    margin = points(policy.margin)
+    if difference.delta is None:
+        return verdict("undecided", obstacle or difference.reason or "no samples")
+    if p_holm is not None and difference.delta < -policy.margin and p_holm < 1 - policy.confidence:
+        return verdict(
+            "fail",
+            f"a loss of {points(-difference.delta)} points, beyond the margin of {margin}, and not chance "
+            f"({p_label(p_holm)} after Holm)",
+        )
+    if obstacle:
+        return verdict("undecided", obstacle)
+    if difference.low is None:
+        return verdict("undecided", difference.reason or "no interval")
+    if insensitive:
+        return verdict("undecided", insensitive)
+    p_factor = p_holm / difference.p if p_holm is not None and difference.p else 1.0
+    if difference.clusters < fewest_clusters(policy.confidence):
+        more = more_samples(difference, policy, p_factor=p_factor)
+        return verdict(
+            "undecided",
+            f"{difference.clusters} haystacks cannot carry a pass at {policy.confidence:.0%}, at least "
+            f"{fewest_clusters(policy.confidence)} are needed; {_settles(difference, more, policy)}",
+            more,
+        )
+    missing = asked - difference.n
+    worst = (difference.low * difference.n - missing) / asked
+    if difference.low > -policy.margin and worst <= -policy.margin:
+        return verdict("undecided", f"{missing} of {asked} samples have no answer; were they lost, the loss could "
+                       f"reach {points(-worst)} points, beyond the margin of {margin}")  # fmt: skip
+    if worst > -policy.margin:
+        if sensitive.low is not None and sensitive.low > -policy.margin:
+            return verdict("pass", f"a loss of more than {margin} points is excluded at {policy.confidence:.0%}")
+        if sensitive.low is None:
+            return verdict("undecided", f"where the baseline is not at floor or ceiling: {sensitive.reason}")
+        more = more_samples(sensitive, policy, p_factor=1.0)
+        return verdict(
+            "undecided",
+            f"over the {sensitive.n} samples whose cells can show a loss, one of {points(-sensitive.low)} points is "
+            f"not excluded (margin {margin}); {_settles(sensitive, more, policy)}",
+            more,
+        )
+    more = more_samples(difference, policy, p_factor=p_factor)
+    return verdict(
+        "undecided",
+        f"a loss of {points(-difference.low)} points is not excluded (margin {margin}); "
+        f"{_settles(difference, more, policy)}",
+        more,
+    )
+
+
+def points(share: float) -> str:
+    """A difference of scores in percentage points, without its unit: 0.0213 -> '2.1'."""
+    return f"{100 * share:.1f}"
+
+
+def p_label(p: float) -> str:
+    """0.0123 -> 'p = 0.012'; what floating point cannot tell from 0 -> 'p < 1e-16'."""
+    return f"p = {p:.2g}" if p >= 1e-16 else "p < 1e-16"
+
+
+def _settles(difference: Difference, more: int | None, policy: Policy) -> str:
+    if more is None:
+        return "it stands at the margin, and no practical number of samples would settle it"
+    word = "fail" if (difference.delta or 0.0) < -policy.margin else "pass"
+    haystacks = math.ceil(more * difference.clusters / difference.n)
+    return (
+        f"about {more:,} more samples ({haystacks:,} more haystacks) would show a {word} with "
+        f"{POWER:.0%} chance, were the present difference the true one"
+    )

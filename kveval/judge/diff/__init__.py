@@ -1,0 +1,1 @@
+"""Compares any two runs, variants or blessed files."""

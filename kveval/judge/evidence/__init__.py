@@ -1,0 +1,1 @@
+"""Explains a verdict: changed samples, drift, prefix cache and speculation."""

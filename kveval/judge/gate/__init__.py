@@ -1,0 +1,1 @@
+"""Decides by policy whether a run passes."""

