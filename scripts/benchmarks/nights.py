@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from kveval.config.judge import Policy
-from kveval.judge.comparison.more_samples import more_samples
+from kveval.judge.comparison.more_samples import POWER, more_samples
 from kveval.judge.comparison.verdict import decide
 from kveval.judge.statistics.clusters import fewest_clusters
 from kveval.judge.statistics.difference import Difference, paired_difference
@@ -211,7 +211,7 @@ def required_samples(setting: Setting, nights: int, seed: int, score: float = 0.
             passes = row.low is not None and row.low > -POLICY.margin
             settled += fails(row, row.p) if setting.loss > POLICY.margin else passes
         shares.append((haystacks * setting.questions, settled / nights))
-    found = _crossing(shares, POLICY.power)
+    found = _crossing(shares, POWER)
     return {
         "loss": setting.loss,
         "icc": setting.icc,

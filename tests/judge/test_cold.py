@@ -106,7 +106,7 @@ def test_few_flips_are_not_called(tmp_path: Path) -> None:
     path = make(tmp_path / "run")
     add_cold(path, "bf16", {})
     add_cold(path, "fp8", dict.fromkeys(wrong(SAMPLES[:20], path)[:3], "correct"))
-    assert checks(path)["fp8"].up == 3
+    assert checks(path)["fp8"].gained == 3
     assert checks(path)["fp8"].finding is None
 
 

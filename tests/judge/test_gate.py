@@ -70,7 +70,7 @@ class TestQuantization:
         assert result.code == 0
         assert "gate: pass, exit code 0" in result.text
         found = document(path)
-        assert (found["version"], found["verdict"], found["exit_code"]) == (1, "pass", 0)
+        assert (found["version"], found["verdict"], found["exit_code"]) == (2, "pass", 0)
         assert [(check["kind"], check["variant"]) for check in found["checks"]] == [("quantization", "same")]
 
     def test_a_loss_is_a_regression(self, tmp_path: Path) -> None:

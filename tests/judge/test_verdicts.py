@@ -10,7 +10,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from kveval.config.judge import Policy
-from kveval.judge.comparison.more_samples import more_samples
+from kveval.judge.comparison.more_samples import POWER, more_samples
 from kveval.judge.comparison.verdict import Verdict, decide
 from kveval.judge.statistics.clusters import fewest_clusters
 from kveval.judge.statistics.difference import Difference, paired_difference
@@ -137,8 +137,8 @@ def test_more_samples_is_right_within_15_percent(down: float, up: float, n: int)
     more = more_samples(truth, POLICY, p_factor=1.0)
     assert more is not None
     rng = np.random.default_rng(8)
-    assert nights(rng, int((n + more) * 0.85), down, up, POLICY) < POLICY.power
-    assert nights(rng, int((n + more) * 1.15), down, up, POLICY) > POLICY.power
+    assert nights(rng, int((n + more) * 0.85), down, up, POLICY) < POWER
+    assert nights(rng, int((n + more) * 1.15), down, up, POLICY) > POWER
 
 
 def test_more_samples_equals_the_textbook_size() -> None:
