@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from kveval.run.records import Outcome
-from kveval.tasks.scoring.text import abstains, answer_of, names, words_of
+from kveval.tasks.scoring.abstention import abstains
+from kveval.tasks.scoring.text import VALUES
+from kveval.tasks.scoring.thinking import answer_of
 
 
 def classify(
@@ -43,16 +45,15 @@ def classify(
     if metrics.get("score", 0.0) >= 1.0:
         return "correct"
     answer = answer_of(text)
-    words = words_of(answer)
     out_of_budget = finish_reason == "length"
-    if not words:
+    if not VALUES.words(answer):
         return "truncated" if out_of_budget else "empty"
     if not doc.get("scored", True):
         return "unscored"
     planted = [*doc.get("answers", ()), *doc.get("distractors", ())]
     if metrics["abstained"] if "abstained" in metrics else abstains(answer, planted):
         return "truncated" if out_of_budget and "abstained" in metrics else "abstained"
-    if out_of_budget and not any(names(words, value) for value in planted):
+    if out_of_budget and not any(VALUES.names(answer, value) for value in planted):
         return "truncated"
     if metrics.get("valid", 1.0) < 1.0:
         return "invalid_format"

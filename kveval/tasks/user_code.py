@@ -1,4 +1,4 @@
-"""Code that a task brings with it."""
+"""Runs code that a user brings with a task, and names it when it fails."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from kveval.errors import ConfigError, KvevalError
 
 @contextmanager
 def user_code(what: str) -> Iterator[None]:
-    """Around code that may raise whatever it likes.
+    """Turns whatever a user's code raises into one error that names the code.
+
+    Args:
+        what: what is run, as a message calls it: "the scorer of crate_bins".
 
     Raises:
-        ConfigError: it raised what is no KvevalError.
+        ConfigError: the code raised anything but a `KvevalError`.
     """
     try:
         yield
@@ -24,4 +27,5 @@ def user_code(what: str) -> Iterator[None]:
 
 
 def one_line(error: Exception) -> str:
+    """Returns the type and message of an error on one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"

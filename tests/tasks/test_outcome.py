@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from kveval.tasks.families.needle.scorers import values_named
 from kveval.tasks.outcome import classify
-from kveval.tasks.scoring.text import values_named
 
 DOC = {"answers": ["1234567"], "distractors": ["7654321"], "absent": False}
 ABSENT = {"answers": ["not stated"], "distractors": ["1234567", "7654321"], "absent": True}

@@ -21,7 +21,7 @@ from kveval.run.storage import storage, to_json, write_atomically
 from kveval.tasks.assembly.filler import TextSource
 from kveval.tasks.corpora.cache import cache_directory
 from kveval.tasks.corpora.texts import HOTPOTQA, LONG_CONTEXT, SQUAD
-from kveval.tasks.scoring.answers import contains, normalized
+from kveval.tasks.scoring.text import PROSE
 from kveval.tasks.seeding import seeded
 
 DOCUMENT_ID = re.compile(r"(?<![^\W_])([A-HJ-NP-W])-?(\d{4})(?![^\W_])", re.IGNORECASE)
@@ -211,13 +211,13 @@ def _ids() -> list[str]:
 
 def _fit(queries: Sequence[Query]) -> Iterator[Query]:
     """Queries whose answers can be told from chance: not yes or no, not short, not common, not in the question."""
-    plain = [{normalized(answer) for answer in query.answers} for query in queries]
+    plain = [{PROSE.normalize(answer) for answer in query.answers} for query in queries]
     asked = Counter(answer for answers in plain for answer in answers)
     for query, forms in zip(queries, plain, strict=True):
         every = [form for answer in query.answers for form in (answer, *_shorter(query.question, answer))]
         answers = tuple(answer for answer in dict.fromkeys(every) if _is_telling(answer))
         common = any(asked[form] > _MOST_QUESTIONS_WITH_ONE_ANSWER for form in forms)
-        told = any(contains(query.question, answer) for answer in every)
+        told = any(PROSE.names(query.question, answer) for answer in every)
         long = sum(len(document.text) for document in query.gold) > _LONGEST_EVIDENCE_CHARACTERS
         if bool(answers) == bool(query.answers) and not (common or told or long or _LONG_NUMBER.search(query.question)):
             yield query._replace(answers=answers)
@@ -233,7 +233,7 @@ def _shorter(question: str, answer: str) -> Iterator[str]:
 
 
 def _is_telling(answer: str) -> bool:
-    plain = normalized(answer)
+    plain = PROSE.normalize(answer)
     long_enough = len(plain.replace(" ", "")) >= _SHORTEST_ANSWER_CHARACTERS and plain.isascii()
     short_enough = len(answer) <= _LONGEST_ANSWER_CHARACTERS and len(plain.split()) <= _LONGEST_ANSWER_WORDS
     return long_enough and short_enough and not DOCUMENT_ID.search(answer)

@@ -15,11 +15,12 @@ from typing import Any
 
 import regex
 
-from kveval.tasks.scoring.answers import contains, normalized
 from kveval.tasks.scoring.calls import UnreadableCallsError, calls_in, is_silent
 from kveval.tasks.scoring.json_answers import json_values, same_json
-from kveval.tasks.scoring.text import answer_of
+from kveval.tasks.scoring.text import PROSE
+from kveval.tasks.scoring.thinking import answer_of
 
+NORMALIZER = PROSE
 _FENCED = re.compile(r"```\w*\s(.*?)```", re.DOTALL)
 LONGEST_PATTERN = 1000
 PATTERN_SECONDS = 1.0
@@ -51,7 +52,7 @@ def reference(scorer: str, answer: Any) -> str:
     text = str(answer)
     if scorer == "regex":
         _check_pattern(text)
-    elif not text.strip() or (scorer == "contains" and not normalized(text)):
+    elif not text.strip() or (scorer == "contains" and not NORMALIZER.words(text)):
         raise ValueError("allowed: text with a letter or digit in it" if text.strip() else "allowed: text")
     return text
 
@@ -85,11 +86,11 @@ def _check_pattern(pattern: str) -> None:
 
 
 def contains_answer(text: str, answers: Sequence[str]) -> dict[str, float]:
-    """Whole words; case, punctuation, articles and accents make no difference (`kveval.tasks.scoring.answers`).
+    """Whole words; case, punctuation, articles and accents make no difference (see `NORMALIZER`).
 
     Numbers are compared by value, with their sign; the choice "A" is told from the article.
     """
-    return {"score": float(any(contains(text, answer) for answer in answers))}
+    return {"score": float(any(NORMALIZER.names(text, answer) for answer in answers))}
 
 
 def is_answer(text: str, answers: Sequence[str]) -> dict[str, float]:

@@ -1,9 +1,13 @@
-"""Whether an output says that its text does not say, and leaves it at that."""
+"""Recognizes an answer that says: the text does not say."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
+
+from kveval.tasks.scoring.numbers import LONG_NUMBER_DIGITS
+from kveval.tasks.scoring.text import VALUES, Normalizer, holds
 
 _NOT = r"(?:not|never|nowhere|\w+n['’]t|cannot)"
 _SAID = (
@@ -57,7 +61,20 @@ _CLAIM = re.compile(
 )
 
 
-def says_nothing(answer: str) -> bool:
-    """Whether an answer abstains and claims nothing beside it; values it must not name are the caller's to look for."""
+_LONG_NUMBER = re.compile(rf"\d{{{LONG_NUMBER_DIGITS}}}")
+
+
+def abstains(answer: str, values: Iterable[str] = (), normalizer: Normalizer = VALUES) -> bool:
+    """Returns whether an answer says that the text does not say, and names no value beside it.
+
+    A long number is a value too: "not stated in 1999, but it is 1234567" does not abstain, "not stated in 1999" does.
+
+    Args:
+        values: what an answer that abstains does not name.
+        normalizer: how the answer and the values are read.
+    """
+    text = normalizer.normalize(answer)
+    if _LONG_NUMBER.search(text) or any(holds(text, normalizer.normalize(value)) for value in values):
+        return False
     plain = unicodedata.normalize("NFKC", answer)
     return bool(_ABSTENTION.search(plain)) and not _CLAIM.search(plain)

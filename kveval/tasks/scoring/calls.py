@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kveval.tasks.scoring.json_answers import json_values
-from kveval.tasks.scoring.text import words_of
+from kveval.tasks.scoring.text import VALUES
 
 _NAMES = ("name", "function")
 _ARGUMENTS = ("arguments", "parameters")
@@ -61,7 +61,7 @@ def calls_text(calls: Sequence[Mapping[str, Any]]) -> str:
 
 def is_silent(text: str) -> bool:
     """Whether an output says nothing at all. An empty list of calls says that none is right."""
-    return not words_of(text) and "[]" not in "".join(text.split())
+    return not VALUES.words(text) and "[]" not in "".join(text.split())
 
 
 def calls_in(text: str) -> list[dict[str, Any]]:

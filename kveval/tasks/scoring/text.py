@@ -1,92 +1,145 @@
-"""Whether an output gives the answer. Pure checks, and the metrics lm-eval's ``process_results`` asks for.
+"""Reads free text as words, so that answers are compared and their wording is not.
 
-Two metrics, both in [0, 1], higher is better:
+`Normalizer` is the only code in kveval that does this. Some rules hold for every family:
 
-``score``
-    decides. It reads what an answer names, not how it is worded: case, punctuation, markdown, thousands separators
-    and thinking aloud make no difference, and ``1234567`` is not named by ``91234567``.
-``ruler``
-    RULER's ``string_match_all``: the share of references that are case-insensitive substrings of the raw output.
+- Markup, punctuation and accents do not count: "**Milan Panić**!" reads "milan panic".
+- A sign or a decimal point belongs to its number: "-5" is not "5", "3.5" is neither "35" nor "3". A hyphen in a range
+  or in a word is not a sign: "1914-1918", "COVID-19".
+- Numbers compare by value: "3.50" is "3.5", "10,000" is "10000", "minus 5" is "-5". "10²" is "10 2", not "102".
+- Scripts that write no spaces give one word for each character: "値は48213です" names "48213".
+
+Everything else is an option, because what is only wording in one family is damage in another. `VALUES`, `PROSE` and
+`CODE` are the combinations in use. tests/data/normalizer.yaml lists cases for each rule and option.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
-from kveval.tasks.scoring.abstention import says_nothing
+import regex
 
-_TAG = r"(?:think(?:ing)?|thought|reasoning)"
-_THINKING = re.compile(rf"^.*</{_TAG}>|<{_TAG}>.*$", re.DOTALL | re.IGNORECASE)
-_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:([,.'_ \u00a0\u2009\u202f’])\d{3})(?:\1\d{3})*(?!\d|\1\d)")
-_LATEX_COMMA = re.compile(r"\{,\}|\\,")
-_NO_DECIMALS = re.compile(r"(?<=\d)\.0+(?![\w.])")
-# "3. 4811391" and "3.4811391" number a line.
-_ENUMERATOR = re.compile(r"^\W*\d{1,3}[.)](?=\s*\d{5})", re.MULTILINE)
-# A number with its sign and its decimals, then whatever letters and digits are written together: 4811391 is named
-# neither by 4811391.5 nor by -4811391 nor by 4811391a. Other scripts stand beside numbers without a space.
-_WORDS = re.compile(r"(?:(?<=[^\S\n])[-−](?=\d))?\d+(?:\.\d+)*(?![0-9A-Za-z])|[0-9A-Za-z]+|[^\W\d_]+")
-_LONG_NUMBER = re.compile(r"\d{5,}")
+from kveval.tasks.scoring.choices import ARTICLES, chooses, is_choice
+from kveval.tasks.scoring.numbers import LONG_NUMBER_DIGITS, by_value, join_thousands, mark_narrow_spaces
+
+_NUMBER_WORDS = {
+    word: str(number)
+    for number, word in enumerate(
+        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+    )
+}
+
+_ESCAPE = re.compile(r"\\(?=[-+#.,_*`])|\{(?=,\})|(?<=\{,)\}")
+_EMPHASIS = re.compile(r"(?<!\w)(_{1,3})(?=[^\W_])(.{0,200}?[^\s_])\1(?!\w)")
+_LIST_MARK = re.compile(rf"^\W*\d{{1,3}}[.)](?=\s*\d{{{LONG_NUMBER_DIGITS}}})|^[^\S\n]*[-–](?=\d)", re.MULTILINE)
+_RAISED = re.compile(r"(?<=\d)(?=[⁰¹²³⁴-⁹¼-¾⅐-⅞])")
+_ACCENT = regex.compile(r"(?<=[\s\p{Latin}\p{Greek}\p{Cyrillic}\p{Arabic}\p{Hebrew}])\p{M}+")
+_UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}ー\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*")
+_DASHES = str.maketrans("‐‑−", "---")
+_MINUS = re.compile(r"\b(?:minus|negative)\s+(?=\.?\d)", re.IGNORECASE)
+_INVISIBLE = regex.compile(r"[\p{Cf}\uFE00-\uFE0F\u20E3]")  # the last ones draw a key around a digit
+_CURRENCY = re.compile(r"(?<=[-–])[$€£¥](?=\.?\d)")  # -$5
+_APOSTROPHE = regex.compile(r"(?<=\w)['’‘](?=\p{L})")
+_SPELLING = regex.compile(
+    r"""
+      (?<=\p{L})\.(?=\p{L}(?![\p{L}\d]))   # U.S., Ph.D.
+    | (?<=\p{L})\^(?=\d)                   # km^2 is km²
+    """,
+    regex.VERBOSE,
+)
+_SIGN = r"(?:[-–](?<![\w)\]%°–-].)(?<!\d[ ].)(?=\.?\d))?"  # -5, but neither a range nor a hyphen
+_CLOCK = r"(?<=\d):(?=\d[^\W_]{0,3}(?![^\W_]))"  # 10:30, 10:30pm; but "1:48213" numbers a line
+_WORD = regex.compile(
+    rf"""
+      {_SIGN}
+      (?:\.(?<![\w.].)(?=\d))?                                              # .5
+      [^\W_]+(?:(?:(?<=\d)\.|{_CLOCK}|(?<=\de)[-+])(?=\d)[^\W_]+)*          # 3.5, 10:30, v1.2, 1e-6
+      (?:(?<=\p{{L}})(?:\+\+|[+#](?!\w)))?                                  # C++, C#
+    """,
+    regex.VERBOSE,
+)
+_IDENTIFIER = regex.compile(rf"{_SIGN}\w+(?:(?:(?<=\d)\.|(?<=\d[eE])[-+])(?=\d)\w+)*")
 
 
-def answer_of(text: str) -> str:
-    """The output without its thinking.
+@dataclass(frozen=True, slots=True)
+class Normalizer:
+    """Turns a text into its words. Each option says what makes no difference, or what does.
 
-    An unclosed ``<think>`` is all thinking. Templates may open the block themselves, so whatever comes before the last
-    ``</think>`` is thinking too.
+    Attributes:
+        case_sensitive: keeps upper and lower case apart. In Python, `none` is not `None`; in prose, "ROLLO" is Rollo.
+        identifiers: underscores belong to words. In Python, `amber_falcon` is not "amber falcon"; in a document,
+            "new_york" is New York. Also leaves out the spellings of prose, such as "U.S." and "C++".
+        spaced_thousands: "1 234 567" and "1.234.567" are one number. Made-up values are long, so they are. A document
+            may hold "1 234" as two numbers and "1.234" as a decimal.
+        list_marks: a dash or a number at the beginning of a line marks a list. "-4811391" then names 4811391. Where
+            "-5" may be an answer of its own, it must not be 5.
+        joins_apostrophes: "O'Brien" is "OBrien". Where names are asked for, "Yuki's" must still name Yuki.
+        drops_articles: "the Norse leader" is "Norse leader". In a variable's name, every word counts.
+        number_words: "seven miles" is "7 miles". In source code, a function named `seven` is not the number 7.
     """
-    return _THINKING.sub("", text).strip()
+
+    case_sensitive: bool = False
+    identifiers: bool = False
+    spaced_thousands: bool = False
+    list_marks: bool = False
+    joins_apostrophes: bool = False
+    drops_articles: bool = False
+    number_words: bool = False
+
+    def words(self, text: str) -> list[str]:
+        """Returns the words of a text in their order, numbers as their value reads."""
+        pattern = _IDENTIFIER if self.identifiers else _WORD
+        words = [by_value(word) for word in pattern.findall(self.plain(text))]
+        if self.number_words:
+            words = [_NUMBER_WORDS.get(word, word) for word in words]
+        if self.drops_articles:
+            return [word for word in words if word not in ARTICLES] or words
+        return words
+
+    def normalize(self, text: str) -> str:
+        """Returns the words of a text with one space between them."""
+        return " ".join(self.words(text))
+
+    def names(self, text: str, reference: str) -> bool:
+        """Returns whether the words of a reference stand in a text, one after the other.
+
+        A reference that is only "A", "I" or "the" must stand there as it is written, and not as a word of a sentence.
+        """
+        wanted = self.words(reference)
+        if is_choice(wanted):
+            return chooses(text, reference)
+        return holds(self.normalize(text), " ".join(wanted))
+
+    def plain(self, text: str) -> str:
+        """Returns the text that `words` takes apart: one way to write each character, number and sign."""
+        plain = _ESCAPE.sub("", text)
+        if not plain.isascii():
+            plain = unicodedata.normalize("NFKD", _RAISED.sub(" ", mark_narrow_spaces(plain)))
+            plain = _UNSPACED.sub(r" \g<0> ", unicodedata.normalize("NFC", _ACCENT.sub("", plain)))
+            plain = _INVISIBLE.sub("", plain.translate(_DASHES))
+        if self.identifiers:
+            plain = _EMPHASIS.sub(r"\2", plain)
+        if self.list_marks:
+            plain = _LIST_MARK.sub("", plain)
+        plain = _CURRENCY.sub("", _MINUS.sub("-", join_thousands(plain, spaced=self.spaced_thousands)))
+        if not self.case_sensitive:
+            plain = plain.casefold()
+        if not self.identifiers:
+            plain = _SPELLING.sub("", plain.replace("&", " and "))
+        return _APOSTROPHE.sub("", plain) if self.joins_apostrophes else plain
 
 
-def words_of(text: str) -> list[str]:
-    """Words and numbers of a text: case-folded, without punctuation and markup, thousands joined."""
-    plain = _LATEX_COMMA.sub(",", _ENUMERATOR.sub("", unicodedata.normalize("NFKC", text)))
-    plain = _THOUSANDS.sub(lambda match: re.sub(r"\D", "", match[0]), plain)
-    return _WORDS.findall(_NO_DECIMALS.sub("", plain).casefold())
+def holds(text: str, reference: str) -> bool:
+    """Returns what `Normalizer.names` does, for texts that are normalized already."""
+    return bool(reference) and f" {reference} " in f" {text} "
 
 
-def names(words: Sequence[str], reference: str) -> bool:
-    """Whether all words of `reference` stand in `words` one after the other."""
-    wanted = words_of(reference)
-    size = len(wanted)
-    return bool(wanted) and any(list(words[i : i + size]) == wanted for i in range(len(words) - size + 1))
+VALUES = Normalizer(spaced_thousands=True, list_marks=True)
+"""Values that kveval made up and planted: long numbers, coined words, names, UUIDs."""
 
+PROSE = Normalizer(joins_apostrophes=True, drops_articles=True, number_words=True)
+"""Answers in the words of a document or of a user."""
 
-def abstains(answer: str, values: Iterable[str] = ()) -> bool:
-    """Whether an answer says that the text does not say, and names no value all the same.
-
-    A value is one of `values` or any number of five or more digits: "not stated in 1999, but it is 1234567" is an
-    answer, "not stated in 1999" is none.
-    """
-    words = words_of(answer)
-    if any(_LONG_NUMBER.search(word) for word in words) or any(names(words, value) for value in values):
-        return False
-    return says_nothing(answer)
-
-
-def values_named(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
-    """Share of the asked values that the answer names; every planted value named beside them cancels one.
-
-    So where one value is asked, an answer that names several planted values scores 0: listing everything is not
-    finding. When the doc is marked absent, abstaining scores 1 and all else 0.
-
-    Args:
-        doc: ``answers``, ``distractors`` and ``absent``.
-        results: one output text.
-    """
-    text = results[0]
-    if doc["absent"]:
-        score = float(abstains(answer_of(text), doc["distractors"]))
-    else:
-        words = words_of(answer_of(text))
-        found = sum(names(words, answer) for answer in doc["answers"])
-        false = sum(names(words, value) for value in doc["distractors"])
-        score = max(found - false, 0) / len(doc["answers"])
-    return {"score": score, "ruler": ruler_match_all(text, doc["answers"])}
-
-
-def ruler_match_all(text: str, answers: Sequence[str]) -> float:
-    """RULER's rule (NVIDIA/RULER, scripts/eval/synthetic/constants.py, ``string_match_all``)."""
-    return sum(answer.lower() in text.lower() for answer in answers) / len(answers)
+CODE = Normalizer(case_sensitive=True, identifiers=True)
+"""Names and values of source code."""

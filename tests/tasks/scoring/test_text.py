@@ -1,50 +1,74 @@
 from __future__ import annotations
 
+import re
+from dataclasses import fields, replace
+
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from support import DATA
+from support import DATA, ROOT
 
-from kveval.tasks.scoring.text import abstains, answer_of, names, ruler_match_all, values_named, words_of
+from kveval.tasks.external import row_scorers
+from kveval.tasks.families.code import scorers as code
+from kveval.tasks.families.conversation import scorers as conversation
+from kveval.tasks.families.coverage import scorers as coverage
+from kveval.tasks.families.long_decode import scorers as long_decode
+from kveval.tasks.families.multidoc_qa import scorers as multidoc_qa
+from kveval.tasks.families.needle import scorers as needle
+from kveval.tasks.scoring.text import CODE, PROSE, VALUES, Normalizer
 
-PLANTED = ("1234567", "7654321")
+TABLE = yaml.safe_load((DATA / "normalizer.yaml").read_text(encoding="utf-8"))
+IN_USE = {"values": VALUES, "prose": PROSE, "code": CODE}
 
 
-@pytest.mark.parametrize("row", yaml.safe_load((DATA / "abstentions.yaml").read_text()), ids=lambda row: row["answer"])
-def test_abstentions(row):
-    assert abstains(row["answer"], PLANTED) is row["abstains"]
+@pytest.mark.parametrize("row", TABLE["always"], ids=lambda row: row["text"])
+@pytest.mark.parametrize("normalizer", IN_USE.values(), ids=IN_USE.keys())
+def test_rules_that_hold_for_every_family(row, normalizer):
+    assert normalizer.names(row["text"], row["reference"]) is row["named"]
 
 
-@pytest.mark.parametrize("row", yaml.safe_load((DATA / "answers.yaml").read_text()), ids=lambda row: row["output"])
-def test_answers(row):
-    doc = {"answers": row["answers"], "distractors": row.get("distractors", []), "absent": row.get("absent", False)}
-    assert values_named(doc, [row["output"]])["score"] == row["score"]
+@pytest.mark.parametrize("row", TABLE["options"], ids=lambda row: f"{row['option']}: {row['text']}")
+def test_an_option_decides(row):
+    off = Normalizer()
+    on = replace(off, **{row["option"]: True})
+    assert on.names(row["text"], row["reference"]) is row["with"]
+    assert off.names(row["text"], row["reference"]) is row["without"]
+    assert row["with"] is not row["without"]
+
+
+def test_every_option_has_a_case():
+    assert {row["option"] for row in TABLE["options"]} == {field.name for field in fields(Normalizer)}
+
+
+@pytest.mark.parametrize("row", TABLE["words"], ids=lambda row: row["text"])
+def test_words(row):
+    normalizer = IN_USE[row["normalizer"]] if "normalizer" in row else Normalizer()
+    assert normalizer.words(row["text"]) == row["words"]
 
 
 @given(value=st.integers(1_000_000, 9_999_999), before=st.text("0123456789", min_size=1, max_size=3))
-def test_a_number_inside_a_longer_number_is_not_named(value, before):
-    assert names(words_of(f"It is {value}."), str(value))
-    assert not names(words_of(f"It is {before}{value}."), str(value))
-    assert not names(words_of(f"It is {value}{before}."), str(value))
+@pytest.mark.parametrize("normalizer", IN_USE.values(), ids=IN_USE.keys())
+def test_a_number_inside_a_longer_number_is_not_named(normalizer, value, before):
+    assert normalizer.names(f"It is {value}.", str(value))
+    assert not normalizer.names(f"It is {before}{value}.", str(value))
+    assert not normalizer.names(f"It is {value}{before}.", str(value))
 
 
-@given(
-    value=st.integers(1_000_000, 9_999_999),
-    wording=st.sampled_from(["{}", "**{}**", "It's {}!", "Answer: {}.", "`{}`"]),
+@pytest.mark.parametrize(
+    ("said", "module"),
+    [
+        ("`needle`", needle),
+        ("`conversation`", conversation),
+        ("`coverage`", coverage),
+        ("`multidoc_qa`", multidoc_qa),
+        ("`contains`", row_scorers),
+        ("`code`", code),
+        ("`long_decode`", long_decode),
+    ],
 )
-def test_wording_does_not_change_the_score(value, wording):
-    doc = {"answers": [str(value)], "distractors": [], "absent": False}
-    assert values_named(doc, [wording.format(value)])["score"] == 1.0
-    assert values_named(doc, [wording.format(f"{value:,}")])["score"] == 1.0
-
-
-def test_ruler_counts_substrings_of_the_raw_output():
-    assert ruler_match_all("91234567", ["1234567"]) == 1.0
-    assert ruler_match_all("1,234,567", ["1234567"]) == 0.0
-    assert ruler_match_all("Paris", ["paris", "london"]) == 0.5
-
-
-def test_answer_of_keeps_what_follows_the_last_thought():
-    assert answer_of("<think>a</think>b<think>c</think> d ") == "d"
-    assert answer_of("no thoughts") == "no thoughts"
+def test_the_readme_says_which_options_a_family_uses(said, module):
+    section = (ROOT / "tasks" / "README.md").read_text(encoding="utf-8").split("### How text is read")[1]
+    [options] = [row.split("|")[3] for row in section.splitlines() if row.startswith("|") and said in row.split("|")[1]]
+    used = {field.name for field in fields(Normalizer) if getattr(module.NORMALIZER, field.name)}
+    assert set(re.findall(r"\w+", options)) - {"none"} == used

@@ -14,12 +14,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kveval.tasks.scoring import sandbox
-from kveval.tasks.scoring.text import answer_of
+from kveval.tasks.scoring.text import CODE
+from kveval.tasks.scoring.thinking import answer_of
 
-_TOKEN = re.compile(r"[A-Za-z_]\w*|(?:(?<![\w-])-)?\d+(?:\.\d+)*(?:[eE][+-]?\d+)?[A-Za-z0-9_]*")
-_ESCAPED = re.compile(r"\\([_*`.-])")
-_EMPHASIS = re.compile(r"(?<!\w)(_{1,3})(?=[^\W_])(.{0,200}?[^\s_])\1(?!\w)")
-_THOUSANDS = re.compile(r"(?<=\d)[_,](?=\d{3}(?!\d))")
+NORMALIZER = CODE
+
 _PATH = re.compile(r"(?<![\w./-])[\w./-]*/[\w./-]+|\b\w+\.py\b")
 _PREFIX = re.compile(r"\b(?:\w+(?:\.|::|#))+(?=\w*[^\W_]_)")
 _ARGUMENTS = re.compile(r"(?<=\w)\([^()]*\)")
@@ -38,8 +37,8 @@ def value_named(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, flo
     Quotes, markdown, ``@``, and module prefixes make no difference; numbers compare by value, sign and decimals
     included.
     """
-    tokens = _tokens(answer_of(results[0]))
-    right = _named(tokens, doc["answers"][0]) and not any(_named(tokens, value) for value in doc["distractors"])
+    answer = answer_of(results[0])
+    right = NORMALIZER.names(answer, doc["answers"][0]) and not _names_any(answer, doc["distractors"])
     return {"score": float(right)}
 
 
@@ -49,13 +48,12 @@ def function_named(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, 
     Words with an underscore count as names of functions, unless they are arguments, files or words of the question, or
     name a module or class.
     """
-    text = _plain(answer_of(results[0]))
-    tokens = _tokens(text)
-    bare = _PREFIX.sub("", _ARGUMENTS.sub("", _PATH.sub("", text)))
-    known = set(_tokens(doc["question"]))
-    names = (token for token in _tokens(bare) if "_" in token.strip("_") and token.islower())
+    answer = answer_of(results[0])
+    bare = _PREFIX.sub("", _ARGUMENTS.sub("", _PATH.sub("", NORMALIZER.plain(answer))))
+    known = set(NORMALIZER.words(doc["question"]))
+    names = (word for word in NORMALIZER.words(bare) if "_" in word.strip("_") and word.islower())
     first = next((name for name in names if name not in known), None)
-    right = first == doc["answers"][0] and not any(_named(tokens, value) for value in doc["distractors"])
+    right = first == doc["answers"][0] and not _names_any(answer, doc["distractors"])
     return {"score": float(right)}
 
 
@@ -164,33 +162,8 @@ def _parses(source: str) -> bool:
     return True
 
 
-def _plain(text: str) -> str:
-    """A text without markdown's escapes (``push\\_lion``) and its emphasis by underscores (``__push_lion__``)."""
-    return _EMPHASIS.sub(r"\2", _ESCAPED.sub(r"\1", text))
-
-
-def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(_THOUSANDS.sub("", _plain(text).replace("−", "-")))
-
-
-def _named(tokens: Sequence[str], reference: str) -> bool:
-    wanted = _tokens(reference)
-    size = len(wanted)
-    return bool(wanted) and any(
-        all(_equal(one, other) for one, other in zip(tokens[i : i + size], wanted, strict=True))
-        for i in range(len(tokens) - size + 1)
-    )
-
-
-def _equal(token: str, wanted: str) -> bool:
-    return token == wanted or (wanted[0].isdigit() and _number(token) == _number(wanted) is not None)
-
-
-def _number(token: str) -> float | None:
-    try:
-        return float(token)
-    except ValueError:
-        return None
+def _names_any(answer: str, values: Sequence[str]) -> bool:
+    return any(NORMALIZER.names(answer, value) for value in values)
 
 
 def _signature(text: str, line: str) -> str:

@@ -18,7 +18,6 @@ from kveval.tasks.assembly.haystack import Haystack, Needle, Question, depths_pe
 from kveval.tasks.assembly.turns import exchange, messages, turns
 from kveval.tasks.corpora.given_names import GIVEN_NAMES
 from kveval.tasks.dataset import HaystackDataset
-from kveval.tasks.scoring.text import answer_of, names, values_named, words_of
 from kveval.tasks.task import Chat
 
 THINGS = (
@@ -108,17 +107,6 @@ class UpdatedFacts:
 
     def chat(self, pieces: Sequence[str], fields: Mapping[str, Any]) -> Chat:
         return Chat((*messages(pieces), {"role": "user", "content": fields["question"]}))
-
-
-def latest_value(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
-    """`kveval.tasks.scoring.text.values_named`, and what became of the value before the update.
-
-    ``stale``
-        1 when the answer names the value that was changed and not the one it was changed to.
-    """
-    words = words_of(answer_of(results[0]))
-    stale = bool(doc["old_value"]) and names(words, doc["old_value"]) and not names(words, doc["answers"][0])
-    return {**values_named(doc, results), "stale": float(stale)}
 
 
 def _needle(phrasings: Sequence[str], depth: float, rng: random.Random, **say: str) -> Needle:

@@ -12,9 +12,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kveval.tasks.scoring.text import answer_of, words_of
+from kveval.tasks.scoring.numbers import LONG_NUMBER_DIGITS
+from kveval.tasks.scoring.text import VALUES
+from kveval.tasks.scoring.thinking import answer_of
 
-_FEWEST_DIGITS = 5
+NORMALIZER = VALUES
 _SENTENCE_END = re.compile(r"[\n;]|(?<=[.!?])\s")
 
 
@@ -42,14 +44,14 @@ def decisions_covered(doc: Mapping[str, Any], results: Sequence[str]) -> dict[st
     """
     asked, others = doc["decisions"], doc["other_decisions"]
     answer = answer_of(results[0])
-    sentences = [_mentions(words_of(sentence), [*asked, *others]) for sentence in _SENTENCE_END.split(answer)]
+    sentences = [_mentions(NORMALIZER.words(sentence), [*asked, *others]) for sentence in _SENTENCE_END.split(answer)]
     mentions = [mention for sentence in sentences for mention in sentence]
     pairs, left_over = _paired(sentences)
     pairs += _paired([left_over])[0]
     mixed = {name for name, amount in pairs if name != amount}
     found = {name for name, amount in pairs if name == amount and name < len(asked)} - mixed
     unasked = {mention.decision for mention in mentions if mention.decision >= len(asked)}
-    wrong = len(unasked | mixed) + len(_invented(words_of(answer), doc))
+    wrong = len(unasked | mixed) + len(_invented(NORMALIZER.words(answer), doc))
     recall = len(found) / len(asked)
     precision = len(found) / (len(found) + wrong) if found else 0.0
     return {"score": recall * precision, "recall": recall, "precision": precision}
@@ -58,7 +60,7 @@ def decisions_covered(doc: Mapping[str, Any], results: Sequence[str]) -> dict[st
 def _mentions(words: Sequence[str], decisions: Sequence[Mapping[str, str]]) -> list[_Mention]:
     """In order of place; what is said twice in a row counts once."""
     sought = [
-        (tuple(words_of(decision[kind])), _Mention(kind, i))
+        (tuple(NORMALIZER.words(decision[kind])), _Mention(kind, i))
         for i, decision in enumerate(decisions)
         for kind in ("name", "amount")
     ]
@@ -88,6 +90,6 @@ def _paired(sentences: Sequence[Sequence[_Mention]]) -> tuple[list[tuple[int, in
 
 def _invented(words: Sequence[str], doc: Mapping[str, Any]) -> set[str]:
     planted = [decision["amount"] for decision in (*doc["decisions"], *doc["other_decisions"])]
-    known = {word for text in (doc["question"], *planted) for word in words_of(text)}
+    known = {word for text in (doc["question"], *planted) for word in NORMALIZER.words(text)}
     known.add(str(sum(int(decision["amount"].replace(",", "")) for decision in doc["decisions"])))
-    return {word for word in words if word.isdecimal() and len(word) >= _FEWEST_DIGITS and word not in known}
+    return {word for word in words if word.isdecimal() and len(word) >= LONG_NUMBER_DIGITS and word not in known}

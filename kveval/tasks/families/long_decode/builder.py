@@ -7,12 +7,9 @@ list, so that long slices and many questions fit short contexts too; no two begi
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from itertools import pairwise
-from typing import Any
 
 from kveval.errors import ConfigError
 from kveval.tasks.assembly.draws import draw_names
@@ -21,18 +18,9 @@ from kveval.tasks.assembly.haystack import Haystack, Needle, Question, depths_pe
 from kveval.tasks.assembly.parameters import Parameters
 from kveval.tasks.dataset import HaystackDataset
 from kveval.tasks.families.long_decode.ledger import Ledger, draw_number, entry
-from kveval.tasks.scoring.text import answer_of
 
 SLICES_A_STRETCH = 5
 _FEWEST_ITEMS = 16
-_QUARTERS = 4
-# A name of more words than two, a sign or decimals make another entry, not none.
-_ENTRY = re.compile(
-    r"(?<!\w)([^\W\d_]+(?:[-‐‑][^\W\d_]+)+)[^\w\n]{1,8}?((?:(?<=[\s:=])[-−])?\d+(?:,\d{3})*(?:\.\d+)?)(?![^\W_])"
-)
-_BETWEEN_COLUMNS = re.compile(r"[ \t]+")
-# {"name": "amber-fox", "number": 4821}
-_BETWEEN_KEYS = re.compile(r"\"\s*,\s*\"\w+\"\s*:\s*\"?(?=[-−]?\d)")
 
 Entry = tuple[str, str]
 
@@ -110,46 +98,6 @@ def _starts(slices: int, stretches: int, step: int) -> list[list[int]]:
     """Where the slices of each stretch begin in it."""
     bounds = [k * slices // stretches for k in range(stretches + 1)]
     return [[step * i for i in range(past - first)] for first, past in pairwise(bounds)]
-
-
-def entries_of(text: str) -> list[Entry]:
-    """Entries of an output in their order: a hyphenated name and a number on one line, whatever is around them."""
-    plain = _BETWEEN_KEYS.sub(": ", _BETWEEN_COLUMNS.sub(" ", text))
-    return [(re.sub("[‐‑]", "-", name).lower(), number.replace(",", "")) for name, number in _ENTRY.findall(plain)]
-
-
-def entries_in_order(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
-    """How far an output goes before its first error, and how right each quarter of it is.
-
-    ``score``
-        decides: entries before the first wrong, missing or surplus one, as a share of the asked. What is written
-        after the last asked entry does not count.
-    ``score_q1`` to ``score_q4``
-        share of each quarter of the asked entries that the output has in order, wherever: after one skipped entry the
-        rest is still right. Falling from q1 to q4, they show error that accumulates.
-    ``stopped``
-        whether no entry follows after as many as were asked.
-
-    Args:
-        doc: ``answers``, the entries to be written.
-        results: one output text.
-    """
-    asked = [each for answer in doc["answers"] for each in entries_of(answer)]
-    given = entries_of(answer_of(results[0]))
-    right = next((i for i, pair in enumerate(zip(asked, given, strict=False)) if pair[0] != pair[1]), None)
-    before_error = min(len(asked), len(given)) if right is None else right
-    matched = {
-        block.a + i
-        for block in SequenceMatcher(None, asked, given[: 2 * len(asked)], autojunk=False).get_matching_blocks()
-        for i in range(block.size)
-    }
-    bounds = [k * len(asked) // _QUARTERS for k in range(_QUARTERS + 1)]
-    quarters = [range(first, past) for first, past in pairwise(bounds)]
-    return {
-        "score": before_error / len(asked),
-        **{f"score_q{k}": len(matched.intersection(own)) / len(own) for k, own in enumerate(quarters, 1)},
-        "stopped": float(len(given) <= len(asked)),
-    }
 
 
 _LEDGER = Ledger()

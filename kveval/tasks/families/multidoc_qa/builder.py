@@ -26,7 +26,7 @@ from kveval.tasks.corpora.documents import (
     wikipedia_library,
 )
 from kveval.tasks.dataset import HaystackDataset
-from kveval.tasks.scoring.answers import contains, holds, normalized
+from kveval.tasks.scoring.text import PROSE, holds
 
 NOT_STATED = "not stated"
 _TOKENS_PER_QUESTION = 400  # its documents, with as much again beside them
@@ -52,11 +52,11 @@ class _Asked:
 
     @cached_property
     def texts(self) -> list[str]:
-        return [normalized(f"{document.title}\n{document.text}") for document in self.planted]
+        return [PROSE.normalize(f"{document.title}\n{document.text}") for document in self.planted]
 
     @cached_property
     def normal_secrets(self) -> list[str]:
-        return [normalized(secret) for secret in self.secrets]
+        return [PROSE.normalize(secret) for secret in self.secrets]
 
     @property
     def ids(self) -> set[str]:
@@ -232,7 +232,7 @@ def _question(each: _Asked, own: tuple[int, ...], asked: Sequence[_Asked]) -> Qu
         wrong += [*query.plausible, *query.answers]
     right = () if each.absent else query.answers
     distractors = tuple(
-        answer for answer in wrong if not any(contains(text, answer) for text in (query.question, *right))
+        answer for answer in wrong if not any(PROSE.names(text, answer) for text in (query.question, *right))
     )
     fields = {
         "question": query.question,

@@ -18,15 +18,24 @@ All in [0, 1], higher is better:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import string
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kveval.tasks.corpora.documents import DOCUMENT_ID
-from kveval.tasks.scoring.answers import contains, normalized, token_f1, words
-from kveval.tasks.scoring.text import abstains, answer_of
+from kveval.tasks.scoring.abstention import abstains
+from kveval.tasks.scoring.text import PROSE
+from kveval.tasks.scoring.thinking import answer_of
+
+NORMALIZER = PROSE
+# "one of the rules" names no number, so a guess is looked for in digits only.
+_DIGITS_ONLY = replace(NORMALIZER, number_words=False)
 
 _MOST_WORDS = 30
 _MOST_PARTS = 5
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _PARTING = re.compile(r"[,;|\n]\s*(?=.*\w)")
 
 
@@ -68,30 +77,49 @@ def cited(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     }
 
 
+def token_f1(text: str, references: Iterable[str]) -> float:
+    """Returns the best F1, in [0, 1], of the words a text shares with one of the references.
+
+    The words are those of SQuAD's published rule (arXiv 1806.03822, evaluate-v2.0.py), not of `NORMALIZER`, so that
+    numbers compare with published ones.
+    """
+    given = _squad_words(text)
+    return max((_shared_f1(given, _squad_words(reference)) for reference in references), default=0.0)
+
+
+def _squad_words(text: str) -> list[str]:
+    plain = text.lower().translate(_NO_PUNCTUATION)
+    return re.sub(r"\b(a|an|the)\b", " ", plain).split()
+
+
+def _shared_f1(given: list[str], wanted: list[str]) -> float:
+    shared = sum((Counter(given) & Counter(wanted)).values())
+    return 2 * shared / (len(given) + len(wanted)) if shared else 0.0
+
+
 def _f1(answer: str, doc: Mapping[str, Any]) -> float:
     return _right(answer, doc) if doc["absent"] else token_f1(answer, doc["answers"])
 
 
 def _right(answer: str, doc: Mapping[str, Any]) -> float:
     if doc["absent"]:
-        return float(abstains(answer, doc["distractors"]))
+        return float(abstains(answer, doc["distractors"], NORMALIZER))
     head = " ".join(re.findall(r"\S+\s*", answer)[:_MOST_WORDS])
-    named = [reference for reference in doc["answers"] if contains(head, reference)]
-    if not named or any(contains(head, other) for other in doc["distractors"]):
+    named = [reference for reference in doc["answers"] if NORMALIZER.names(head, reference)]
+    if not named or any(NORMALIZER.names(head, other) for other in doc["distractors"]):
         return 0.0
     return float(not _guesses(head, max(named, key=len), doc))
 
 
 def _guesses(head: str, reference: str, doc: Mapping[str, Any]) -> bool:
     """Whether an answer leaves it open: "X or Y", more than a few things listed, or another number of the kind."""
-    given = words(head)
-    known = {word for text in (doc["question"], *doc["answers"]) for word in normalized(text).split()}
+    given = _DIGITS_ONLY.words(head)
+    known = {word for text in (doc["question"], *doc["answers"]) for word in NORMALIZER.words(text)}
     if "or" in given and "or" not in known:
         return True
     if len(_PARTING.split(head)) - len(_PARTING.split(reference)) >= _MOST_PARTS:
         return True
-    kinds = {_kind(word) for word in normalized(reference).split()} - {None}
-    # As digits only: "one of the rules" names no other number.
+    kinds = {_kind(word) for word in NORMALIZER.words(reference)} - {None}
     return any(_kind(word) in kinds and word not in known for word in given)
 
 

@@ -8,18 +8,16 @@ made up (see `syllables`): there are enough of them for any length, and none is 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
-from typing import Any
 
 from kveval.errors import ConfigError
 from kveval.tasks.assembly.haystack import Haystack, Needle, Question
 from kveval.tasks.assembly.parameters import Parameters
 from kveval.tasks.dataset import HaystackDataset
-from kveval.tasks.families.needle.syllables import INITIALS, MADE_UP_WORD, MADE_UP_WORDS, draw_words, made_up_word
-from kveval.tasks.scoring.text import answer_of, ruler_match_all, words_of
+from kveval.tasks.families.needle.syllables import INITIALS, MADE_UP_WORDS, draw_words, made_up_word
 from kveval.tasks.seeding import seeded
 
 _WORDS_A_PIECE = 60
@@ -165,20 +163,6 @@ def _question(group: Sequence[str], planted: Sequence[str], adjective: str, by_i
         tuple(group),
         distractors=tuple(word for word in planted if word not in group),
     )
-
-
-def words_counted(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
-    """Share of the asked words that the answer names; every other made-up word named beside them cancels one.
-
-    Args:
-        doc: ``answers``.
-        results: one output text.
-    """
-    named = set(words_of(answer_of(results[0])))
-    found = sum(answer in named for answer in doc["answers"])
-    false = sum(bool(MADE_UP_WORD.fullmatch(word)) for word in named.difference(doc["answers"]))
-    score = max(found - false, 0) / len(doc["answers"])
-    return {"score": score, "ruler": ruler_match_all(results[0], doc["answers"])}
 
 
 common_words = HaystackDataset(CommonWords)

@@ -6,17 +6,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
-from support import DATA
 
 from kveval.errors import ConfigError
 from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.families.coverage.builder import CoverageTask
-from kveval.tasks.families.coverage.scorers import decisions_covered
 from kveval.tasks.loader import list_tasks, load_tasks
 from kveval.tasks.outcome import classify
 from kveval.tasks.task import Cell
@@ -24,11 +21,6 @@ from kveval.tasks.task import Cell
 NAMES = [info.name for info in list_tasks() if info.family == "coverage"]
 LENGTHS = [2048, 8192]
 STAND_IN = PromptFormat.stand_in()
-PLANTED = [
-    {"name": "Amber Falcon", "amount": "48,250"},
-    {"name": "Brave Otter", "amount": "12,345"},
-    {"name": "Calm Raven", "amount": "77,001"},
-]
 
 
 @pytest.fixture(scope="module")
@@ -189,16 +181,3 @@ def test_parameters_out_of_range_are_refused(metadata):
 def test_more_questions_than_there_are_is_refused():
     with pytest.raises(ConfigError, match="questions_per_haystack=50; with decisions=24 allowed: up to 24"):
         CoverageTask().haystack(range(50), 0.5, random.Random(0))
-
-
-@pytest.mark.parametrize(
-    "row",
-    yaml.safe_load((DATA / "covered_decisions.yaml").read_text(encoding="utf-8")),
-    ids=lambda row: row["output"][:60],
-)
-def test_covered_decisions(row):
-    doc = {"question": row.get("question", "Which?"), "decisions": PLANTED[:2], "other_decisions": PLANTED[2:]}
-    metrics = decisions_covered(doc, [row["output"]])
-    assert metrics["recall"] == row["recall"]
-    assert metrics["precision"] == pytest.approx(row["precision"], abs=0.001)
-    assert metrics["score"] == metrics["recall"] * metrics["precision"]

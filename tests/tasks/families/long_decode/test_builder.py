@@ -5,23 +5,21 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
-from support import DATA
 
 from kveval.errors import ConfigError, PlanError
 from kveval.tasks.assembly.haystack import build_samples, frame_texts
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.families.long_decode.builder import Recital, Transformation, entries_in_order, entries_of
+from kveval.tasks.families.long_decode.builder import Recital, Transformation
 from kveval.tasks.families.long_decode.ledger import Ledger
+from kveval.tasks.families.long_decode.scorers import entries_of
 from kveval.tasks.loader import list_tasks, load_tasks
 from kveval.tasks.task import Cell
 
 NAMES = [info.name for info in list_tasks() if info.family == "long_decode"]
 STAND_IN = PromptFormat.stand_in()
-ROWS = yaml.safe_load((DATA / "entry_answers.yaml").read_text())
 FOUR = ["amber-fox: 4821", "bold-elm: 1275", "cold-owl: 9033", "dusty-pea: 6118"]
 RIGHT = {"score": 1.0, "score_q1": 1.0, "score_q2": 1.0, "score_q3": 1.0, "score_q4": 1.0, "stopped": 1.0}
 
@@ -89,26 +87,6 @@ def test_the_first_error_decides_and_quarters_show_where_it_was(tasks):
     assert metrics == RIGHT | {"score": 25 / 40, "score_q3": 0.9}
     metrics = tasks["recite_pairs"].score(sample.doc, "\n".join(sample.doc["answers"][:30]))
     assert metrics == RIGHT | {"score": 0.75, "score_q4": 0.0}
-
-
-@given(error=st.integers(0, 3), kind=st.sampled_from(["cut", "drop", "change"]))
-def test_the_score_is_the_place_of_the_first_error(error, kind):
-    lines = list(FOUR)
-    if kind == "cut":
-        lines = lines[:error]
-    elif kind == "drop":
-        del lines[error]
-    else:
-        lines[error] = "wrong-word: 1111"
-    assert entries_in_order({"answers": FOUR}, ["\n".join(lines)])["score"] == error / 4
-
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["output"])
-def test_answers(row):
-    metrics = entries_in_order({"answers": FOUR}, [row["output"]])
-    assert metrics["score"] == row["score"]
-    assert [metrics[f"score_q{k}"] for k in range(1, 5)] == row["quarters"]
-    assert metrics["stopped"] == row["stopped"]
 
 
 @given(count=st.integers(1, 23), items=st.integers(16, 60), seed=st.integers(0, 10**6))

@@ -8,9 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import yaml
 from scipy.stats import chisquare
-from support import DATA
 
 from kveval.errors import ConfigError
 from kveval.tasks.assembly.haystack import build_samples, frame_texts
@@ -18,10 +16,10 @@ from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.corpora import documents
 from kveval.tasks.corpora.documents import DOCUMENT_ID, hotpotqa, mixed_library, squad, wikipedia_library
 from kveval.tasks.families.multidoc_qa.builder import DocumentTask, SingleHop, TwoHop
-from kveval.tasks.families.multidoc_qa.scorers import answered, cited
+from kveval.tasks.families.multidoc_qa.scorers import answered
 from kveval.tasks.loader import list_tasks, load_tasks
 from kveval.tasks.outcome import classify
-from kveval.tasks.scoring.answers import contains, normalized
+from kveval.tasks.scoring.text import PROSE
 from kveval.tasks.task import Cell
 
 NAMES = [info.name for info in list_tasks() if info.family == "multidoc_qa"]
@@ -147,8 +145,8 @@ def test_real_numbers_that_lost_a_character_are_wrong(collection):
             damaged = number[:i] + number[i + 1 :]
             # 10,000 is 10000 and 3.0 is 3.
             if lost != "," and not (lost == "0" and "." in number):
-                assert not contains(damaged, number)
-                assert not contains(number, damaged)
+                assert not PROSE.names(damaged, number)
+                assert not PROSE.names(number, damaged)
 
 
 @pytest.mark.parametrize("collection", [hotpotqa, squad], ids=lambda collection: collection.__name__)
@@ -157,7 +155,7 @@ def test_guessing_without_the_documents_hardly_scores(collection):
     docs = [
         {"question": query.question, "answers": query.answers, "distractors": (), "absent": False} for query in queries
     ]
-    answers = Counter(normalized(answer) for query in queries for answer in query.answers)
+    answers = Counter(PROSE.normalize(answer) for query in queries for answer in query.answers)
     guesses = [guess for guess, _ in answers.most_common(5)] + [
         "yes",
         "no",
@@ -168,7 +166,7 @@ def test_guessing_without_the_documents_hardly_scores(collection):
     for guess in guesses:
         assert np.mean([answered(doc, [guess])["score"] for doc in docs]) < 0.005
     assert np.mean([answered(doc, [doc["question"]])["score"] for doc in docs]) < 0.005
-    common_words = Counter(word for doc in docs for word in normalized(doc["question"]).split()).most_common(25)
+    common_words = Counter(word for doc in docs for word in PROSE.normalize(doc["question"]).split()).most_common(25)
     assert np.mean([answered(doc, [" ".join(word for word, _ in common_words)])["score"] for doc in docs]) < 0.005
 
 
@@ -181,7 +179,7 @@ def test_answers_stand_in_their_documents_only(tasks, built, name, length):
         assert len(own) == len(sample.doc["document_ids"]) == len(sample.doc["depths_percent"])
         others = [part for part in parts if part not in own]
         secrets = [*sample.doc["answers"]]
-        assert not any(contains(part, secret) for part in others for secret in secrets)
+        assert not any(PROSE.names(part, secret) for part in others for secret in secrets)
 
 
 @pytest.mark.parametrize("length", LENGTHS)
@@ -205,7 +203,7 @@ def test_gold_that_is_removed_is_not_there_and_leaves_another_of_its_article(tas
         if sample.doc["absent"]:
             kinds["removed" if query.answers else "unanswerable"] += 1
             assert (f"[{query.gold[0].id}]" in context) == (not query.answers)
-            assert not any(contains(context, answer) for answer in query.answers)
+            assert not any(PROSE.names(context, answer) for answer in query.answers)
             assert query.gold[0].title in context
             assert sample.depth_percent is None
             assert sample.doc["excerpts"] == []
@@ -289,7 +287,7 @@ def test_two_hop_absence_leaves_the_other_document():
     assert len(plan.needles) == 4
     assert all(question.absent and question.distractors for question in plan.questions)
     text = "\n".join(needle.text for needle in plan.needles)
-    assert not any(contains(text, answer) for question in plan.questions for answer in question.distractors[-1:])
+    assert not any(PROSE.names(text, answer) for question in plan.questions for answer in question.distractors[-1:])
 
 
 @pytest.mark.parametrize("share", [1.5, -0.1, "half", True])
@@ -323,33 +321,3 @@ def test_what_was_parsed_is_kept_and_the_same(tmp_path, monkeypatch):
     fresh = documents._kept("squad", documents._read_squad)
     assert [path.name.split("-")[0] for path in (tmp_path / "parsed").iterdir()] == ["squad"]
     assert documents._kept("squad", lambda: pytest.fail("parsed twice")) == json.loads(json.dumps(fresh))
-
-
-def doc_of(row):
-    return {
-        "question": row.get("question", "Who was it?"),
-        "answers": ["not stated"] if row.get("absent") else row.get("answers", ["Rollo"]),
-        "distractors": row.get("distractors", ["Charles III"]),
-        "absent": row.get("absent", False),
-        "document_ids": [] if row.get("absent") else ["K4821", "B1234"],
-    }
-
-
-def rows(name):
-    return yaml.safe_load((DATA / name).read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize("row", rows("document_answers.yaml"), ids=lambda row: row["output"][:60])
-def test_answers(row):
-    doc = doc_of(row) | {"distractors": row.get("distractors", [])}
-    metrics = answered(doc, [row["output"]])
-    assert metrics["score"] == row["score"]
-    assert metrics["f1"] == pytest.approx(row.get("f1", metrics["f1"]), abs=0.001)
-
-
-@pytest.mark.parametrize("row", rows("cited_answers.yaml"), ids=lambda row: row["output"][:60])
-def test_cited_answers(row):
-    metrics = cited(doc_of(row), [row["output"]])
-    expected = {key: value for key, value in row.items() if key not in ("output", "absent")}
-    assert {key: metrics[key] for key in expected} == pytest.approx(expected)
-    assert all(0 <= value <= 1 for value in metrics.values())

@@ -5,14 +5,10 @@ import re
 from itertools import pairwise
 from math import comb
 
-import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from support import DATA
 
 from kveval.tasks.families.needle.variables import Chains
-from kveval.tasks.scoring.text import ruler_match_all, values_named
 
 
 def holders(needles, value):
@@ -62,16 +58,3 @@ def test_guessing_planted_variables_stays_below_the_stated_chance():
         found = {k: comb(asked, k) * comb(planted - asked, named - k) / comb(planted, named) for k in range(most + 1)}
         chances.append(sum(p * max(2 * k - named, 0) / asked for k, p in found.items()))
     assert max(chances) <= 0.02 + 1e-9
-
-
-@pytest.mark.parametrize(
-    "row", yaml.safe_load((DATA / "needle_answers.yaml").read_text()), ids=lambda row: row["output"]
-)
-def test_answers_that_are_not_numbers(row):
-    doc = {"answers": row["answers"], "distractors": row.get("distractors", []), "absent": False}
-    assert values_named(doc, [row["output"]])["score"] == pytest.approx(row["score"], abs=1e-4)
-
-
-@pytest.mark.parametrize("row", yaml.safe_load((DATA / "ruler_cases.yaml").read_text()), ids=lambda row: row["output"])
-def test_the_ruler_metric_is_rulers_own_rule(row):
-    assert 100 * ruler_match_all(row["output"], row["references"]) == pytest.approx(row["ruler_percent"], abs=0.005)

@@ -1,0 +1,65 @@
+"""Scores a long list entry by entry, in its order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
+from itertools import pairwise
+from typing import Any
+
+from kveval.tasks.scoring.numbers import by_value
+from kveval.tasks.scoring.text import Normalizer
+from kveval.tasks.scoring.thinking import answer_of
+
+NORMALIZER = Normalizer()
+
+_QUARTERS = 4
+# A name of more than two words, a sign or decimals make a different entry, so they belong to what is matched.
+_ENTRY = re.compile(r"(?<!\w)([^\W\d_]+(?:-[^\W\d_]+)+)[^\w\n]{1,8}?((?:(?<=[\s:=])-)?\d+(?:\.\d+)?)(?![^\W_])")
+_BETWEEN_COLUMNS = re.compile(r"[ \t]+")
+# {"name": "amber-fox", "number": 4821}
+_BETWEEN_KEYS = re.compile(r"\"\s*,\s*\"\w+\"\s*:\s*\"?(?=-?\d)")
+
+
+def entries_of(text: str) -> list[tuple[str, str]]:
+    """Returns the entries of an output in their order: a hyphenated name and a number on one line.
+
+    Numbering, markdown, tables and JSON around an entry make no difference.
+    """
+    plain = _BETWEEN_KEYS.sub(": ", _BETWEEN_COLUMNS.sub(" ", NORMALIZER.plain(text)))
+    return [(name, by_value(number)) for name, number in _ENTRY.findall(plain)]
+
+
+def entries_in_order(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
+    """How far an output goes before its first error, and how right each quarter of it is.
+
+    ``score``
+        decides: entries before the first wrong, missing or surplus one, as a share of the asked. What is written
+        after the last asked entry does not count.
+    ``score_q1`` to ``score_q4``
+        share of each quarter of the asked entries that the output has in order, wherever: after one skipped entry the
+        rest is still right. Falling from q1 to q4, they show error that accumulates.
+    ``stopped``
+        whether no entry follows after as many as were asked.
+
+    Args:
+        doc: ``answers``, the entries to be written.
+        results: one output text.
+    """
+    asked = [each for answer in doc["answers"] for each in entries_of(answer)]
+    given = entries_of(answer_of(results[0]))
+    right = next((i for i, pair in enumerate(zip(asked, given, strict=False)) if pair[0] != pair[1]), None)
+    before_error = min(len(asked), len(given)) if right is None else right
+    matched = {
+        block.a + i
+        for block in SequenceMatcher(None, asked, given[: 2 * len(asked)], autojunk=False).get_matching_blocks()
+        for i in range(block.size)
+    }
+    bounds = [k * len(asked) // _QUARTERS for k in range(_QUARTERS + 1)]
+    quarters = [range(first, past) for first, past in pairwise(bounds)]
+    return {
+        "score": before_error / len(asked),
+        **{f"score_q{k}": len(matched.intersection(own)) / len(own) for k, own in enumerate(quarters, 1)},
+        "stopped": float(len(given) <= len(asked)),
+    }

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kveval.tasks.scoring.calls import UnreadableCallsError, calls_in, calls_text, is_silent
+
+json_like = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "silent"), [("", True), (" \n", True), ("```\n```", True), ("[]", False), ("[ ]", False), ("no", False)]
+)
+def test_an_empty_list_of_calls_is_more_than_silence(text, silent):
+    assert is_silent(text) == silent
+
+
+@given(st.text(max_size=60) | st.text(alphabet='[]{}":,()=<>\\ name arguments tool_call1', max_size=60))
+def test_no_output_breaks_the_reader(text):
+    try:
+        calls = calls_in(text)
+    except UnreadableCallsError:
+        return
+    assert all(isinstance(call["name"], str) and isinstance(call["arguments"], dict) for call in calls)
+
+
+@given(st.lists(st.fixed_dictionaries({"name": st.text(min_size=1, max_size=8), "arguments": st.dictionaries(
+    st.text(max_size=5), json_like, max_size=3)}), min_size=1, max_size=3))  # fmt: skip
+def test_what_is_written_is_read_again(calls):
+    assert calls_in(calls_text(calls)) == calls
