@@ -1,3 +1,102 @@
-"""Long-context accuracy evaluation for KV-cache quantization."""
+"""Evaluates how much long-context accuracy a quantized KV cache costs.
+
+::
+
+    import kveval
+
+    result = kveval.sweep("nightly.yaml", out="runs/tonight")   # ask every cache setting the same questions
+    kveval.gate(result.path, margin=0.02).state                 # "pass", "regression", ...
+    kveval.load_run("runs/tonight").records["fp8"]              # every answer, as a pandas table
+
+Each name below is imported when it is first used, so `import kveval` is fast and loads no large library. The commands
+of `kveval` call the same functions.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from kveval.errors import (
+    IncomparableError,
+    InfrastructureError,
+    InterruptedRunError,
+    KvevalError,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from kveval.api.data import fetch_data, list_data
+    from kveval.api.measure import measure_load, plan_load, plan_sweep, sweep
+    from kveval.api.memory import estimate_memory
+    from kveval.api.runs import build_report, diff, gate, load_run, recommend, show_sample
+    from kveval.api.tasks import example_prompts, list_tasks, load_task, score_answer
+    from kveval.config.sweep import SweepConfig
+    from kveval.tasks.dataset import HaystackDataset
+    from kveval.tasks.task import Sample, Task
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "fetch_data": "kveval.api.data",
+    "list_data": "kveval.api.data",
+    "measure_load": "kveval.api.measure",
+    "plan_load": "kveval.api.measure",
+    "plan_sweep": "kveval.api.measure",
+    "sweep": "kveval.api.measure",
+    "estimate_memory": "kveval.api.memory",
+    "build_report": "kveval.api.runs",
+    "diff": "kveval.api.runs",
+    "gate": "kveval.api.runs",
+    "load_run": "kveval.api.runs",
+    "recommend": "kveval.api.runs",
+    "show_sample": "kveval.api.runs",
+    "example_prompts": "kveval.api.tasks",
+    "list_tasks": "kveval.api.tasks",
+    "load_task": "kveval.api.tasks",
+    "score_answer": "kveval.api.tasks",
+    "SweepConfig": "kveval.config.sweep",
+    "HaystackDataset": "kveval.tasks.dataset",
+    "Sample": "kveval.tasks.task",
+    "Task": "kveval.tasks.task",
+}
+
+__all__ = [
+    "HaystackDataset",
+    "IncomparableError",
+    "InfrastructureError",
+    "InterruptedRunError",
+    "KvevalError",
+    "Sample",
+    "SweepConfig",
+    "Task",
+    "UsageError",
+    "build_report",
+    "diff",
+    "estimate_memory",
+    "example_prompts",
+    "fetch_data",
+    "gate",
+    "list_data",
+    "list_tasks",
+    "load_run",
+    "load_task",
+    "measure_load",
+    "plan_load",
+    "plan_sweep",
+    "recommend",
+    "score_answer",
+    "show_sample",
+    "sweep",
+]
+
+if not TYPE_CHECKING:  # a type checker reads the imports above, and reports names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'kveval' has no attribute {name!r}")
+        return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -108,3 +108,13 @@ def plan_of(stand_in: None, checkpoint: Path, installation: Installation) -> Cal
         return make_plan(validate_config(config | changes), installation)
 
     return plan
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache with nothing in it and no index to fill it from."""
+    monkeypatch.setenv("KVEVAL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    return tmp_path / "cache"

@@ -13,5 +13,10 @@ STDERR = Console(stderr=True)
 
 
 def print_json(value: Any) -> None:
-    """Strict JSON on standard output."""
+    """Writes strict JSON to standard output."""
     sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def print_line(text: str, console: Console = STDOUT) -> None:
+    """Writes one line as it is: not wrapped, and without markup."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

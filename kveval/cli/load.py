@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from kveval.cli.console import STDERR, STDOUT, print_json
+import kveval
+from kveval.cli.console import STDERR, STDOUT, print_json, print_line
+from kveval.cli.options import AcceptFinding, AsJson, DryRun, Model, Variants, names
 from kveval.errors import UsageError
 
 load_app = typer.Typer()
@@ -21,47 +23,50 @@ load_app = typer.Typer()
     "  kveval load nightly.yaml --out runs/tonight --resume"
 )
 def load(
-    config: Annotated[str, typer.Argument(help="A sweep's YAML file or preset; its key 'load' says what is measured.")],
-    model: Annotated[Path | None, typer.Option(help="Folder with a Hugging Face checkpoint.")] = None,
-    variants: Annotated[str | None, typer.Option(help="Cache settings, such as bf16,fp8,int8.")] = None,
+    config: Annotated[
+        str, typer.Argument(help="A YAML file or a preset of a sweep. Its key 'load' says what is measured.")
+    ],
+    model: Model = None,
+    variants: Variants = None,
     concurrency: Annotated[
-        str | None, typer.Option(help="Requests in flight (closed loop), such as 1,8; '' for none.")
+        str | None, typer.Option(help="Requests in flight (closed loop), such as 1,8. '' measures none.")
     ] = None,
     rates: Annotated[
         str | None, typer.Option(help="Requests per second that arrive at random (open loop), such as 0.5,2.")
     ] = None,
-    lengths: Annotated[str | None, typer.Option(help="Prompt lengths in tokens, such as 1k,4k (k = 1024).")] = None,
-    output_tokens: Annotated[str | None, typer.Option(metavar="INTEGER", help="Of every request, exactly.")] = None,
-    requests: Annotated[str | None, typer.Option(metavar="INTEGER", help="Per level, counted.")] = None,
+    prompt_lengths: Annotated[
+        str | None, typer.Option("--lengths", help="Prompt lengths in tokens, such as 1k,4k (k = 1024).")
+    ] = None,
+    output_tokens: Annotated[str | None, typer.Option(metavar="INTEGER", help="Output tokens per request.")] = None,
+    requests: Annotated[str | None, typer.Option(metavar="INTEGER", help="Requests per level that count.")] = None,
     warmup_requests: Annotated[
-        str | None, typer.Option(metavar="INTEGER", help="Before each level, not counted.")
+        str | None, typer.Option(metavar="INTEGER", help="Requests before each level that do not count.")
     ] = None,
     mixed: Annotated[bool | None, typer.Option(help="Also measure prompts of mixed lengths.")] = None,
     longest_context: Annotated[
         bool | None, typer.Option(help="Also send one request as long as the server takes.")
     ] = None,
     aa: Annotated[bool | None, typer.Option("--aa/--no-aa", help="Measure the baseline a second time.")] = None,
-    seed: Annotated[str | None, typer.Option(metavar="INTEGER", help="Of prompts and arrivals.")] = None,
+    seed: Annotated[str | None, typer.Option(metavar="INTEGER", help="Seed of prompts and arrivals.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Run directory, a sweep's or a new one; default runs/CONFIG.")
+        Path | None, typer.Option(help="Run directory, of a sweep or a new one. Default: runs/CONFIG.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with load.json in --out: measure what is missing.")
+        bool, typer.Option("--resume", help="Go on with load.json in --out, and measure only what is missing.")
     ] = False,
-    accept_finding: Annotated[
-        list[str] | None, typer.Option(help="Measure a variant in spite of this error finding; may be repeated.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and start nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the plan or the result as JSON.")] = False,
+    accept_finding: AcceptFinding = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure speed under load, per cache setting: latency, throughput, queueing, cache use, memory."""
-    from kveval.cli import commands
-    from kveval.report.sections.load.section import load_plan_table, load_summary, load_table
+    from kveval.report.sections.load.section import load_plan_table, load_table
 
+    if dry_run and resume:
+        raise UsageError("--resume: goes on with a measurement; use it without --dry-run")
     of_load: dict[str, Any] = {
-        "concurrency": _listed(concurrency),
-        "request_rates": _listed(rates),
-        "prompt_lengths": _listed(lengths),
+        "concurrency": names(concurrency),
+        "request_rates": names(rates),
+        "prompt_lengths": names(prompt_lengths),
         "output_tokens": output_tokens,
         "requests": requests,
         "warmup_requests": warmup_requests,
@@ -69,27 +74,21 @@ def load(
         "longest_context": longest_context,
         "aa": aa,
     }
-    overrides: dict[str, Any] = {
+    flags: dict[str, Any] = {
         "model": model,
-        "variants": _listed(variants),
+        "variants": names(variants),
         "load": {key: value for key, value in of_load.items() if value is not None},
         "seed": seed,
-        "out": out,
-        "accept_findings": accept_finding or None,
+        "accept_findings": accept_finding,
     }
-    given = {key: value for key, value in overrides.items() if value is not None}
-    if dry_run and resume:
-        raise UsageError("--resume: goes on with a measurement; allowed: without --dry-run")
+    given = {key: value for key, value in flags.items() if value is not None}
     if dry_run:
-        plan = commands.plan_load(config, given)
+        plan = kveval.plan_load(config, out=out, **given)
         print_json(plan) if as_json else STDOUT.print(load_plan_table(plan))
         return
-    document = commands.measure_load(config, given, resume=resume, console=STDERR)
-    print_json(load_summary(document)) if as_json else STDOUT.print(load_table(document))
-    problem = commands.load_problem(document)
-    if problem is not None:
-        raise problem
-
-
-def _listed(text: str | None) -> list[str] | None:
-    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+    result = kveval.measure_load(config, out=out, resume=resume, **given)
+    if result.report:
+        print_line(f"report: {result.report}", STDERR)
+    print_json(result.summary) if as_json else STDOUT.print(load_table(result.document))
+    if result.problem:
+        raise result.problem

@@ -1,6 +1,6 @@
-"""The full prompt of a sample of a run: built again from the run's configuration, and held against its hash.
+"""Builds the full prompt of a run's sample again from the run's configuration, and checks it against its hash.
 
-Needs the model's tokenizer and the texts, and no engine.
+This needs the model's tokenizer and the texts, but no engine.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kveval.config.sweep import SweepConfig, validate_config
 from kveval.errors import KvevalError, RunDirectoryError
@@ -15,7 +16,9 @@ from kveval.measure.plan.fixed_prompts import load_fixed_prompt_tasks
 from kveval.measure.plan.plan import cells_of, samples_of_cell
 from kveval.measure.plan.route import choose_route, server_template
 from kveval.models.checkpoint import read_model
+from kveval.run.directory import RunDirectory
 from kveval.run.manifest import Manifest
+from kveval.run.records import Record
 from kveval.run.samples import SampleRow
 from kveval.tasks.assembly.chat import ChatTemplate
 from kveval.tasks.assembly.prompt import PromptFormat
@@ -25,20 +28,63 @@ from kveval.tasks.task import Sample
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """
+class AskedSample:
+    """A sample of a run as it was asked, and every answer to it.
+
     Attributes:
-        text: all tokens of the prompt as text, special ones written out: byte for byte what the model read.
+        text: all tokens of the prompt as text, special tokens included: byte for byte what the model read.
+        records: by variant.
     """
 
+    row: SampleRow
     sample: Sample
     text: str
+    records: dict[str, Record]
+
+    def document(self) -> dict[str, Any]:
+        """Returns everything as data for JSON: ``kveval show --json``."""
+        chat = self.sample.chat
+        answered = {"outcome", "score", "output", "finish_reason", "output_tokens"}
+        return {
+            **self.row.model_dump(
+                include={
+                    "sample_id", "haystack_id", "task", "context_length", "depth_percent", "prompt_tokens",
+                    "prompt_sha256", "doc",
+                }
+            ),
+            "prompt": self.text,
+            "prompt_token_ids": [int(token) for token in self.sample.prompt.token_ids()],
+            "messages": None if chat is None else list(chat.messages),
+            "tools": None if chat is None else list(chat.tools),
+            "answers": {name: record.model_dump(include=answered) for name, record in self.records.items()},
+        }  # fmt: skip
 
 
-def rebuild_prompt(manifest: Manifest, row: SampleRow) -> Asked:
-    """
+def asked_sample(run_dir: Path, sample_id: str) -> AskedSample:
+    """Finds a sample of a run and builds its full prompt again. A beginning of the id is enough if it is unique.
+
     Raises:
-        RunDirectoryError: what decides the prompt is gone or is not what the run was made with; the message says what.
+        RunDirectoryError: no such sample, or its prompt cannot be built again; the message says what changed.
+    """
+    run = RunDirectory(run_dir)
+    manifest = run.read_manifest()
+    found = [row for row in run.samples() if row.sample_id.startswith(sample_id)]
+    if len(found) != 1:
+        what = f"{len(found)} sample ids begin with it" if found else "no sample of this run begins with it"
+        raise RunDirectoryError(f"{run_dir}: {sample_id!r}: {what}; use a sample id from the report or samples.jsonl")
+    row = found[0]
+    sample, text = rebuild_prompt(manifest, row)
+    records = {
+        name: record for name in manifest.variants for record in run.records(name) if record.sample_id == row.sample_id
+    }
+    return AskedSample(row, sample, text, records)
+
+
+def rebuild_prompt(manifest: Manifest, row: SampleRow) -> tuple[Sample, str]:
+    """Builds the prompt of a sample again, and returns the sample with the prompt's text.
+
+    Raises:
+        RunDirectoryError: what decides the prompt is missing or has changed since the run; the message says what.
     """
     where = f"sample {row.sample_id}: its prompt cannot be built again"
     try:
@@ -46,25 +92,25 @@ def rebuild_prompt(manifest: Manifest, row: SampleRow) -> Asked:
         prompt_format = PromptFormat.load(config.model, config.prompt_style, config.chat_template_kwargs)
         known = manifest.inputs.get("tokenizer")
         if known is not None and prompt_format.tokenizer_sha256 != known:
-            raise RunDirectoryError(f"{where}: {config.model} has another tokenizer than the run was made with")
+            raise RunDirectoryError(f"{where}: the tokenizer of {config.model} differs from the run's")
         for sample in _candidates(config, row, prompt_format):
             if sample.sample_id == row.sample_id:
                 break
         else:
             raise RunDirectoryError(
-                f"{where}: this kveval and these texts make other samples of {row.task} than the run has"
+                f"{where}: this version of kveval and these texts make different samples of {row.task}"
             )
     except RunDirectoryError:
         raise
     except KvevalError as error:
         raise RunDirectoryError(f"{where}: {error}") from error
     if sample.prompt.sha256() != row.prompt_sha256:
-        raise RunDirectoryError(f"{where}: prompt_sha256 differs from the one of the run")
-    return Asked(sample, prompt_format.decode(int(token) for token in sample.prompt.token_ids()))
+        raise RunDirectoryError(f"{where}: prompt_sha256 differs from the run's")
+    return sample, prompt_format.decode(int(token) for token in sample.prompt.token_ids())
 
 
 def _config(manifest: Manifest) -> SweepConfig:
-    """The run's, with the folder the model was found in."""
+    """Returns the run's configuration, with the folder where the model was found."""
     config = validate_config(manifest.config, "the manifest's config")
     found = manifest.variants[manifest.baseline].spec.get("model")
     path = Path(found) if isinstance(found, str) and Path(found).is_dir() else read_model(config.model).path
@@ -72,7 +118,7 @@ def _config(manifest: Manifest) -> SweepConfig:
 
 
 def _candidates(config: SweepConfig, row: SampleRow, prompt_format: PromptFormat) -> Iterator[Sample]:
-    """Samples of the row's cell, or of its task where prompts are given."""
+    """Yields the samples of the row's cell, or of its whole task if the task has fixed prompts."""
     chat = ChatTemplate(config.model, config.chat_template_kwargs, server_template(config))
     for wanted in config.tasks:
         if wanted.has_fixed_prompts or wanted.name != row.task:

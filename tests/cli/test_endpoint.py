@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from support.commands import Kveval
 from support.scripted import Reply
 from support.scripted_endpoint import BARE, KEY, ScriptedEndpoint, answering, tokenizer_of
 
-from kveval.cli import app as cli
-from kveval.cli import commands
+from kveval.api import measure
 from kveval.engines.vllm.engine import free_port
 from kveval.engines.vllm.installation import Installation
 from kveval.errors import EngineNotInstalledError
 from kveval.measure.plan.plan import Plan, make_plan
 from kveval.tasks.assembly.prompt import PromptFormat
-
-Kveval = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -40,7 +37,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ScriptedEndpo
             server.handler, server.tokenize = answering(plan), tokenizer_of(plan)
         return plan
 
-    monkeypatch.setattr(commands, "make_plan", remember)
+    monkeypatch.setattr(measure, "make_plan", remember)
     for server in both.values():
         asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
     yield both
@@ -52,19 +49,15 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ScriptedEndpo
 
 
 @pytest.fixture
-def kveval(
-    stand_in: None,
-    checkpoint: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def attached(
+    kveval: Kveval, stand_in: None, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Kveval:
-    """`kveval COMMAND config.yaml ...` with these variants: exit code, standard output, standard error."""
+    """`kveval COMMAND config.yaml ...` with these variants, where no vLLM is installed."""
 
     def no_vllm(_: object) -> Installation:
         raise EngineNotInstalledError("no engine")
 
-    monkeypatch.setattr(commands, "find_installation", no_vllm)
+    monkeypatch.setattr(measure, "find_installation", no_vllm)
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
 
@@ -74,14 +67,7 @@ def kveval(
             "tasks": ["niah_single"], "samples": 6, "questions_per_haystack": 3, "haystack": "generated",
         }  # fmt: skip
         Path("config.yaml").write_text(yaml.safe_dump(given))
-        monkeypatch.setattr(sys, "argv", ["kveval", command, "config.yaml", *arguments])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        return kveval(command, "config.yaml", *arguments)
 
     return call
 
@@ -92,12 +78,12 @@ def variants_of(servers: dict[str, ScriptedEndpoint], **keys: Any) -> list[dict[
 
 
 def test_a_sweep_shows_what_is_declared(
-    kveval: Kveval, servers: dict[str, ScriptedEndpoint], monkeypatch: pytest.MonkeyPatch
+    attached: Kveval, servers: dict[str, ScriptedEndpoint], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SCRIPTED_KEY", KEY)
     variants = variants_of(servers, api_key_env="SCRIPTED_KEY", declared={"kv_capacity_tokens": 4096})
 
-    code, out, err = kveval(variants, "sweep", "--out", "run")
+    code, out, err = attached(variants, "sweep", "--out", "run")
 
     assert code == 0, out + err
     assert "native q8_0 (declared)" in out + err
@@ -112,47 +98,49 @@ def test_a_sweep_shows_what_is_declared(
     assert facts["declared"] == ["effective_cache_dtype", "kv_capacity_tokens"]
 
 
-def test_a_dry_run_asks_no_server(kveval: Kveval, servers: dict[str, ScriptedEndpoint]) -> None:
-    code, out, err = kveval(variants_of(servers), "sweep", "--dry-run")
+def test_a_dry_run_asks_no_server(attached: Kveval, servers: dict[str, ScriptedEndpoint]) -> None:
+    code, out, err = attached(variants_of(servers), "sweep", "--dry-run")
     assert code == 0, err
     assert "servers that already run" in out
     assert "(declared)" in out
     assert servers["f16"].authorizations == []
 
 
-def test_what_cannot_be_reached_and_what_is_not_set(kveval: Kveval) -> None:
+def test_what_cannot_be_reached_and_what_is_not_set(attached: Kveval) -> None:
     nowhere = {"url": f"http://127.0.0.1:{free_port()}", "model": "served"}
-    code, _, err = kveval([{"name": "f16", "endpoint": nowhere}], "sweep", "--out", "run")
+    code, _, err = attached([{"name": "f16", "endpoint": nowhere}], "sweep", "--out", "run")
     assert code == 3
     assert "nothing answers there" in err
     assert "Traceback" not in err
 
-    code, _, err = kveval([{"name": "f16", "endpoint": {**nowhere, "api_key_env": "NOT_SET"}}], "sweep", "--out", "new")
+    code, _, err = attached(
+        [{"name": "f16", "endpoint": {**nowhere, "api_key_env": "NOT_SET"}}], "sweep", "--out", "new"
+    )
     assert code == 2
     assert "variants.f16.endpoint.api_key_env: NOT_SET is not set" in err
     assert not Path("new").exists()
 
 
-def test_a_password_in_an_address_is_refused_unseen(kveval: Kveval) -> None:
+def test_a_password_in_an_address_is_refused_unseen(attached: Kveval) -> None:
     endpoint = {"url": "http://me:hunter2@host", "model": "served"}
-    code, out, err = kveval([{"name": "f16", "endpoint": endpoint}], "sweep", "--out", "run")
+    code, out, err = attached([{"name": "f16", "endpoint": endpoint}], "sweep", "--out", "run")
     assert code == 2
     assert "has credentials in it" in err
     assert "hunter2" not in out + err
 
 
 def test_load_of_servers_that_run(
-    kveval: Kveval, servers: dict[str, ScriptedEndpoint], monkeypatch: pytest.MonkeyPatch
+    attached: Kveval, servers: dict[str, ScriptedEndpoint], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kveval.load.run.ordinary_tokens", lambda _: tuple(range(100, 400)))
     for server in servers.values():
         server.handler = lambda *_: Reply("a quiet harbour town", finish_reason="length")
         server.tokenize = lambda text: [int(token) for token in PromptFormat.stand_in().encode(text)]
     flags = ["--concurrency", "1", "--lengths", "64", "--output-tokens", "3", "--requests", "2", "--out", "run"]
-    code, out, _ = kveval(variants_of(servers), "load", *flags, "--dry-run", "--json")
+    code, out, _ = attached(variants_of(servers), "load", *flags, "--dry-run", "--json")
     assert (code, json.loads(out)["engine_launches"]) == (0, 0)
     assert servers["f16"].authorizations == []
-    code, out, err = kveval(variants_of(servers), "load", *flags, "--json")
+    code, out, err = attached(variants_of(servers), "load", *flags, "--json")
     document = json.loads(out)
     assert code == 0, err
     assert {(row["variant"], row["completed"]) for row in document["rows"] if row["kind"] == "closed"} == {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import io
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 from rich.console import Console
+from support.commands import Kveval
 from support.scripted import Oracle, Reply, ScriptedEngines, always
 
-from kveval.cli import commands
-from kveval.cli.app import main
+from kveval.api import measure
 from kveval.engines.vllm.installation import Installation
 from kveval.load import run as load_run
 from kveval.measure.plan.plan import Plan
@@ -26,7 +25,6 @@ from kveval.report.html.report import build_report
 from kveval.report.sections.load.section import load_rows, load_summary, load_table
 from kveval.run.load_results import read_load
 
-Kveval = Callable[..., tuple[int, str, str]]
 WORDS = always(Reply("a b c d e", finish_reason="length"))
 
 
@@ -34,7 +32,7 @@ WORDS = always(Reply("a b c d e", finish_reason="length"))
 def config(
     stand_in: None, checkpoint: Path, installation: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> str:
-    monkeypatch.setattr(commands, "find_installation", lambda _: installation)
+    monkeypatch.setattr(measure, "find_installation", lambda _: installation)
     monkeypatch.setattr("kveval.load.run.ordinary_tokens", lambda _: tuple(range(100, 400)))
     monkeypatch.setattr("kveval.measure.provenance.git_state", lambda _: None)
     monkeypatch.chdir(tmp_path)
@@ -51,20 +49,8 @@ def config(
 @pytest.fixture
 def engines(monkeypatch: pytest.MonkeyPatch) -> ScriptedEngines:
     scripted = ScriptedEngines(WORDS)
-    monkeypatch.setattr(load_run, "run_load", functools.partial(load_run.run_load, engine_factory=scripted))
+    monkeypatch.setattr(measure, "run_load", functools.partial(load_run.run_load, engine_factory=scripted))
     return scripted
-
-
-@pytest.fixture
-def kveval(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Kveval:
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["kveval", *arguments])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return int(stopped.value.code or 0), out, err
-
-    return run
 
 
 def test_a_dry_run_starts_nothing(kveval: Kveval, config: str, engines: ScriptedEngines) -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from support import DATA
-
-from kveval.cli import app as cli
+from support.commands import Kveval
 
 LLAMA = DATA / "configs" / "llama-3.1-8b.json"
 Memory = Callable[..., tuple[int, str, str]]
@@ -29,18 +28,8 @@ def model(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def memory(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Memory:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["kveval", "memory", *map(str, arguments)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 0
-        told = capsys.readouterr()
-        return code, told.out, told.err
-
-    return call
+def memory(kveval: Kveval) -> Memory:
+    return lambda *arguments: kveval("memory", *arguments)
 
 
 def test_json(memory: Memory, model: Path) -> None:

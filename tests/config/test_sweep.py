@@ -239,3 +239,14 @@ def test_keys_that_are_no_words(tmp_path: Path) -> None:
 def test_neither_file_nor_preset() -> None:
     with pytest.raises(ConfigError, match="dmo: neither a file nor a preset; did you mean 'demo'"):
         load_config("dmo")
+
+
+def test_flags_hold_for_tasks_with_values_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(
+        "model: /m\nvariants: [bf16]\ncontext_lengths: [1k]\n"
+        "tasks: [{name: niah_single, samples: 10, context_lengths: [2k], questions_per_haystack: 5}]\n"
+    )
+    task = load_config(str(path), {"samples": "4", "context_lengths": [512]}).tasks[0]
+    assert (task.samples, task.context_lengths, task.questions_per_haystack) == (None, None, 5)
+    assert load_config(str(path)).tasks[0].samples == 10

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from support.scripted import Oracle, ScriptedEngines
 
-from kveval.cli.commands import plan_table
 from kveval.measure.plan.describe import describe
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
+from kveval.report.terminal.plan import plan_table
 from kveval.report.terminal.summary import summary
 from kveval.run.manifest import Manifest
 

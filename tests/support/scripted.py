@@ -449,6 +449,17 @@ class Oracle:
         return Reply("it is not stated in the text" if doc["absent"] else "they are " + " and ".join(doc["answers"]))
 
 
+class AnswersEveryPlan(ScriptedEngines):
+    """Scripted engines that answer the questions of whatever plan they are started for."""
+
+    def __init__(self) -> None:
+        super().__init__(always(Reply()))
+
+    def __call__(self, plan: Plan, variant: ResolvedVariant, log_path: Path) -> ScriptedEngine:
+        self.handler = Oracle(plan)
+        return super().__call__(plan, variant, log_path)
+
+
 def _called(reference: str, body: dict[str, Any]) -> Reply:
     """A reference's calls, through the server's parser where tools were sent."""
     if "tools" not in body:

@@ -1,0 +1,1 @@
+"""What `import kveval` offers: one function per command, and the types they take and return."""

@@ -1,0 +1,68 @@
+"""Sizes a model's KV cache before anything is started."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kveval.memory.budget import BudgetFlags, make_budget
+from kveval.memory.estimate import Serving, estimate
+from kveval.models.checkpoint import read_model
+
+
+def estimate_memory(
+    model: str | Path,
+    *,
+    memory: str | None = None,
+    weights: str | None = None,
+    utilization: float = 0.9,
+    cache: str | None = None,
+    formats: Sequence[str] | None = None,
+    lengths: Sequence[int] | None = None,
+    block_size: int | None = None,
+    tensor_parallel: int = 1,
+    device: str = "gpu",
+    batched_tokens: int | None = None,
+) -> dict[str, Any]:
+    """Sizes the KV cache of a model from its config.json, and counts what fits: ``kveval memory --json``.
+
+    Args:
+        model: a checkpoint folder, its config.json, or the name of a demo model.
+        memory: memory of one device, such as ``"80GiB"``. Without it, or `cache`, nothing is said about what fits.
+        weights: size of the weights over all devices. Default: the size of the checkpoint's files.
+        utilization: share of the memory that the engine may use.
+        cache: memory of the cache itself, instead of `memory` and `weights`.
+        formats: cache formats, such as ``["bf16", "fp8"]``. Default: every format the engine stores.
+        lengths: context lengths in tokens.
+        block_size: tokens per block. Default: vLLM's.
+        tensor_parallel: devices that share the model.
+        device: ``"gpu"`` or ``"cpu"``. It decides defaults of the engine.
+        batched_tokens: the engine's ``max-num-batched-tokens``. Default: vLLM's for this memory.
+
+    Returns:
+        Bytes per token and per sequence for each format and length, and how many sequences fit, as data for JSON.
+
+    Raises:
+        ConfigError: config.json lacks what is needed, or has layers that kveval does not know.
+        UsageError: a value is not allowed, or the weights leave no room.
+
+    Example:
+        >>> sizes = kveval.estimate_memory("models/llama", memory="80GiB", formats=["bf16", "fp8"], lengths=[32768])
+        >>> [(row["format"], row["lengths"][0]["sequences"]) for row in sizes["formats"]]
+        [('bfloat16', 14), ('fp8', 28)]
+    """
+    path = Path(model)
+    serving = Serving(device, block_size, batched_tokens, tensor_parallel)
+    found = read_model(path.parent if path.name == "config.json" else path, "MODEL")
+    budget = make_budget(found.path, BudgetFlags(memory, weights, utilization, cache), tensor_parallel)
+    sizes = estimate(
+        found.config,
+        str(found.path / "config.json"),
+        window=found.window,
+        serving=serving,
+        formats=None if formats is None else list(formats),
+        lengths=lengths,
+        budget=budget,
+    )
+    return {"model": str(found.path), **sizes}

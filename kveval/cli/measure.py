@@ -1,0 +1,80 @@
+"""The command that measures accuracy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import kveval
+from kveval.cli.console import STDOUT, print_json, print_line
+from kveval.cli.options import AcceptFinding, AsJson, DryRun, IncludePath, Model, Variants, lengths, names
+from kveval.errors import UsageError
+
+measure_app = typer.Typer()
+
+
+@measure_app.command(
+    epilog="Examples:\n\n"
+    "  kveval sweep demo\n\n"
+    "  kveval sweep nightly.yaml --out runs/tonight\n\n"
+    "  kveval sweep nightly.yaml --variants bf16,fp8 --lengths 16k,64k --tasks niah_multikey --dry-run\n\n"
+    "  kveval sweep nightly.yaml --out runs/tonight --resume"
+)
+def sweep(
+    config: Annotated[str, typer.Argument(help="A YAML file, or the name of a preset such as 'demo'.")],
+    model: Model = None,
+    variants: Variants = None,
+    context_lengths: Annotated[
+        str | None, typer.Option("--lengths", help="Context lengths in tokens, such as 4k,16k (k = 1024).")
+    ] = None,
+    tasks: Annotated[
+        str | None, typer.Option(help="Task names ('kveval tasks' lists them), lm_eval:NAME, or prompts.jsonl.")
+    ] = None,
+    include_path: IncludePath = None,
+    samples: Annotated[str | None, typer.Option(metavar="INTEGER", help="Samples per task and context length.")] = None,
+    seed: Annotated[str | None, typer.Option(metavar="INTEGER", help="Seed of all samples.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run directory. Default: runs/CONFIG.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in --out, and ask only what is missing.")
+    ] = False,
+    retry_errors: Annotated[
+        bool, typer.Option("--retry-errors", help="With --resume: ask again what ended as engine_error.")
+    ] = False,
+    accept_finding: AcceptFinding = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Ask every cache setting the same long-context questions and compare the answers."""
+    from kveval.report.sections.load.section import load_table
+    from kveval.report.terminal.plan import plan_table
+    from kveval.report.terminal.summary import render
+
+    if retry_errors and not resume:
+        raise UsageError("--retry-errors: goes on with a run that exists; use it together with --resume")
+    flags: dict[str, Any] = {
+        "model": model,
+        "variants": names(variants),
+        "context_lengths": lengths(context_lengths),
+        "tasks": names(tasks),
+        "include_path": include_path,
+        "samples": samples,
+        "seed": seed,
+        "accept_findings": accept_finding,
+    }
+    given = {key: value for key, value in flags.items() if value is not None}
+    if dry_run:
+        plan = kveval.plan_sweep(config, out=out, resume=resume, **given)
+        print_json(plan) if as_json else STDOUT.print(plan_table(plan))
+        return
+    result = kveval.sweep(config, out=out, resume=resume, retry_errors=retry_errors, **given)
+    if as_json:
+        print_json(result.summary)
+    else:
+        STDOUT.print(render(result.summary))
+        if result.load:
+            STDOUT.print(load_table(result.load))
+        print_line(f"report: {result.report}")
+    if result.problem:
+        raise result.problem

@@ -1,0 +1,61 @@
+"""The commands that show what a run holds."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import kveval
+from kveval.cli.console import print_json, print_line
+
+runs_app = typer.Typer()
+
+
+@runs_app.command(
+    epilog="Examples:\n\n"
+    "  kveval report runs/demo\n\n"
+    "  kveval report runs/monday runs/tuesday runs/wednesday --out history.html"
+)
+def report(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="A run directory. Several also give a page of their history.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where to write. Default: RUN/report.html. The history of several: history.html beside the last run."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON as well.")] = False,
+) -> None:
+    """Build the HTML report of a run again. Given several runs, also build a page of their history."""
+    from kveval.report.history.nights import build_reports
+    from kveval.report.terminal.summary import summary
+
+    written = build_reports(runs, out)
+    if as_json:
+        documents = [summary(run) for run in runs]
+        print_json(documents[0] if len(documents) == 1 else documents)
+        return
+    for name, path in written:
+        print_line(f"{name}: {path}")
+
+
+@runs_app.command(
+    epilog="Examples:\n\n  kveval show runs/demo 3f0c9a1be2d45c77\n\n  kveval show runs/demo 3f0c9a --json"
+)
+def show(
+    run: Annotated[Path, typer.Argument(help="A run directory.")],
+    sample_id: Annotated[str, typer.Argument(help="A sample id, or a beginning that only one sample has.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print prompt, token ids and every answer as JSON.")] = False,
+) -> None:
+    """Print the full prompt of one sample, byte for byte as it was asked."""
+    asked = kveval.show_sample(run, sample_id)
+    if as_json:
+        print_json(asked.document())
+    else:
+        sys.stdout.buffer.write(asked.text.encode("utf-8", "surrogatepass"))
+        sys.stdout.buffer.flush()

@@ -1,0 +1,62 @@
+"""Shows the plan of a sweep in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from kveval.report.sections.load.section import load_plan_table
+
+_HEAD = ("model", "engine", "device", "prompt_style", "max_model_len")
+_CELL_COLUMNS = ("task", "context_length", "samples", "haystacks", "haystack")
+_TOTALS = (
+    "samples", "haystacks", "prompt_tokens", "prefill_tokens_without_sharing", "prefill_tokens_with_sharing",
+    "output_tokens_at_most", "engine_launches", "requests", "of_them_without_prefix_cache",
+    "prefill_tokens_without_prefix_cache",
+)  # fmt: skip
+_TEXT_COLUMNS = {"task", "haystack", "name", "role", "kv_cache_dtype", "storage", "emulates", "endpoint"}
+
+
+def plan_table(plan: Mapping[str, Any]) -> RenderableType:
+    """Returns the tables of a plan.
+
+    Args:
+        plan: what `kveval.plan_sweep` returns.
+    """
+    head = Table(show_header=False, box=None)
+    for key in _HEAD:
+        head.add_row(key, str(plan[key]))
+    launched = plan["engine_launches"] > 0
+    title = "variants, one engine launch each" if launched else "variants, each on a server that already runs"
+    where = "emulates" if launched else "endpoint"
+    variants = _rows(title, ("name", "role", "kv_cache_dtype", "storage", where, "samples"), plan["variants"])
+    notes = [Text(note) for note in plan["notes"]]
+    load = [load_plan_table(plan["load"])] if plan["load"] else []
+    return Group(head, variants, *notes, _rows("cells", _CELL_COLUMNS, plan["cells"]), _totals(plan), *load)
+
+
+def _rows(title: str, columns: tuple[str, ...], rows: list[dict[str, Any]]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column, overflow="fold", justify="left" if column in _TEXT_COLUMNS else "right")
+    for row in rows:
+        table.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
+    return table
+
+
+def _totals(plan: Mapping[str, Any]) -> Table:
+    totals = Table(show_header=False, box=None)
+    for key in _TOTALS:
+        totals.add_row(key.replace("_", " "), f"{plan[key]:,}")
+    estimate = plan["estimate"]
+    duration = "unknown" if estimate["seconds"] is None else _duration(estimate["seconds"])
+    totals.add_row("estimate", f"{duration} ({estimate['assumes']})")
+    return totals
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 60:.1f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

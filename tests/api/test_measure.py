@@ -1,0 +1,114 @@
+"""`kveval.sweep` and its siblings as a notebook calls them."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.scripted import AnswersEveryPlan, ScriptedEngines
+
+import kveval
+from kveval.api import measure
+from kveval.config.sweep import validate_config
+from kveval.engines.vllm.installation import Installation
+from kveval.errors import ConfigError, RunDirectoryError
+from kveval.measure.sweep import sweep as ask_variants
+
+
+@pytest.fixture
+def keys(
+    stand_in: None, checkpoint: Path, installation: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> dict[str, Any]:
+    """Keys of a small configuration. The working directory is empty."""
+    monkeypatch.setattr(measure, "find_installation", lambda _: installation)
+    monkeypatch.chdir(tmp_path)
+    return {
+        "model": str(checkpoint), "variants": ["bf16", "fp8"], "context_lengths": [512], "tasks": ["niah_single"],
+        "samples": 4, "questions_per_haystack": 2, "haystack": "generated", "aa_share": 0.0, "cold_check": 0,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def engines(monkeypatch: pytest.MonkeyPatch) -> ScriptedEngines:
+    scripted = AnswersEveryPlan()
+    monkeypatch.setattr(measure, "ask_variants", partial(ask_variants, engine_factory=scripted))
+    return scripted
+
+
+def test_a_sweep_returns_where_its_run_is(keys: dict[str, Any], engines: ScriptedEngines) -> None:
+    result = kveval.sweep(keys, out="run", progress=False)
+    assert result.problem is None
+    assert result.report.is_file()
+    assert set(kveval.load_run(result.path).records) == {"bf16", "fp8"}
+
+
+def test_a_sweep_in_a_notebook_whose_loop_runs_already(keys: dict[str, Any], engines: ScriptedEngines) -> None:
+    import asyncio
+
+    async def cell() -> kveval.api.measure.SweepResult:  # type: ignore[name-defined]
+        return kveval.sweep(keys, out="run", progress=False)
+
+    assert asyncio.run(cell()).problem is None
+
+
+def test_without_progress_nothing_is_printed(
+    keys: dict[str, Any], engines: ScriptedEngines, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kveval.sweep(keys, out="run", progress=False)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_variant_that_fails_is_told_and_the_others_are_measured(
+    keys: dict[str, Any], engines: ScriptedEngines
+) -> None:
+    engines.fail_to_start["fp8"] = (1, "fp8: out of luck")
+    result = kveval.sweep(keys, out="run", progress=False)
+    assert "fp8 failed: fp8: out of luck" in str(result.problem)
+    assert len(kveval.load_run(result.path).records["bf16"]) == 4
+
+
+def test_a_run_goes_on_where_it_stopped(keys: dict[str, Any], engines: ScriptedEngines) -> None:
+    path = kveval.sweep(keys, out="run", progress=False).path
+    before = engines.requests()
+    assert kveval.sweep(keys, out=path, resume=True, progress=False).problem is None
+    assert engines.requests() == before
+    with pytest.raises(RunDirectoryError, match="holds a run already"):
+        kveval.sweep(keys, out=path, progress=False)
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_keywords_replace_keys(keys: dict[str, Any], typed: bool) -> None:
+    plan = kveval.plan_sweep(validate_config(keys) if typed else keys, samples=2, variants=["bf16", "int8"])
+    assert plan["samples"] == 2
+    assert [variant["name"] for variant in plan["variants"]] == ["bf16", "int8"]
+
+
+def test_a_misspelt_keyword_is_named_with_the_right_one(keys: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="unknown key 'smaples'; did you mean 'samples'"):
+        kveval.plan_sweep(keys, smaples=2)
+
+
+def test_keys_without_a_run_directory_are_refused(keys: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="out: required, not given; use a folder"):
+        kveval.sweep(keys)
+
+
+def test_the_default_run_directory_is_named_after_the_file(keys: dict[str, Any], tmp_path: Path) -> None:
+    import yaml
+
+    path = tmp_path / "nightly.yaml"
+    path.write_text(yaml.safe_dump(keys))
+    assert measure._read(path, None, {}).out == Path("runs/nightly")
+    assert measure._read(path, "flag", {}).out == Path("flag")
+    path.write_text(yaml.safe_dump(keys | {"out": "elsewhere"}))
+    assert measure._read(path, None, {}).out == Path("elsewhere")
+    assert measure._read("demo", None, {}).out == Path("runs/demo")
+
+
+def test_a_plan_says_that_its_folder_is_taken(keys: dict[str, Any], tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    assert not any("nothing could be measured" in note for note in kveval.plan_sweep(keys, out=taken)["notes"])
+    taken.write_text("a file")
+    assert any(f"--out {taken}: is a file" in note for note in kveval.plan_sweep(keys, out=taken)["notes"])

@@ -1,0 +1,270 @@
+"""`kveval sweep`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support.commands import Kveval, refused
+from support.scripted import Reply, ScriptedEngines
+
+from kveval.api import measure
+from kveval.engines.variants import ResolvedVariant
+from kveval.engines.vllm.installation import find_installation
+from kveval.measure.plan.plan import Plan
+from kveval.run.directory import RunDirectory
+
+
+def test_a_sweep_from_configuration_to_report(
+    kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines
+) -> None:
+    code, out, err = kveval("sweep", config())
+    assert code == 0, err
+    assert "report: runs/nightly/report.html" in out
+    assert Path("runs/nightly/report.html").is_file()
+    assert RunDirectory(Path("runs/nightly")).read_manifest().status == "complete"
+    assert engines.launches == ["bf16", "fp8"]
+
+
+def test_without_a_terminal_the_output_is_plain(
+    kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines
+) -> None:
+    _, out, err = kveval("sweep", config())
+    assert all(character.isprintable() or character == "\n" for character in out + err)
+    assert "bf16: 4 of 4 samples to ask" in err.splitlines()
+    assert len(err.splitlines()) < 40
+
+
+def test_a_sweep_as_json(kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines) -> None:
+    code, out, _ = kveval("sweep", config(), "--json")
+    assert code == 0
+    assert isinstance(json.loads(out), dict)
+
+
+def test_flags_replace_keys_of_the_file(
+    kveval: Kveval, config: Callable[..., str], checkpoint: Path, tmp_path: Path
+) -> None:
+    flags = ["--model", str(checkpoint), "--variants", "bf16, int8", "--lengths", "1k,768,", "--tasks", "niah_multikey"]
+    flags += ["--samples", "2", "--seed", "5", "--out", str(tmp_path / "elsewhere")]
+    code, out, err = kveval("sweep", config(model="none"), *flags, "--dry-run", "--json")
+    assert code == 0, err
+    plan = json.loads(out)
+    assert [variant["name"] for variant in plan["variants"]] == ["bf16", "int8"]
+    assert [(cell["task"], cell["context_length"], cell["samples"]) for cell in plan["cells"]] == [
+        ("niah_multikey", 1024, 2),
+        ("niah_multikey", 768, 2),
+    ]
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_dry_run_starts_nothing(kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines) -> None:
+    code, out, _ = kveval("sweep", config(), "--dry-run")
+    assert code == 0
+    for word in ("bf16", "fp8", "niah_single", "prefill tokens with sharing", "engine launches", "estimate"):
+        assert word in out
+    assert engines.launches == []
+    assert not Path("runs").exists()
+
+
+def test_resume(kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines) -> None:
+    kveval("sweep", config())
+    path = Path("runs/nightly/records/fp8.jsonl")
+    path.write_text(path.read_text()[:-30])
+    before = engines.requests()
+    code, _, err = kveval("sweep", config(), "--resume")
+    assert code == 0, err
+    assert engines.requests() == before + 1
+
+
+def test_an_incomplete_run_shows_what_it_has_and_exits_3(
+    kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines
+) -> None:
+    engines.fail_to_start["fp8"] = (1, "fp8: the engine stopped (exit code 1)")
+    code, out, err = kveval("sweep", config())
+    assert code == 3
+    assert "report: runs/nightly/report.html" in out
+    assert err.splitlines()[-1] == (
+        "error: the run is incomplete: fp8 failed: fp8: the engine stopped (exit code 1)"
+    )  # fmt: skip
+
+
+def test_a_failed_baseline_shows_the_end_of_its_log(
+    kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines
+) -> None:
+    engines.fail_to_start["bf16"] = (1, "bf16: the engine stopped (exit code 1)")
+    code, _, err = kveval("sweep", config())
+    assert code == 3
+    assert err.splitlines()[-2:] == ["last line of the log", "error: bf16: the engine stopped (exit code 1)"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("smaples: 3", ["nightly.yaml", "unknown key 'smaples'", "did you mean 'samples'"]),
+        ("engine: {pythn: x}", ["unknown key 'engine.pythn'", "did you mean 'python'"]),
+        ("variants: [{name: x, kv_cache_dtype: fp8, dtype: y}]", ["unknown key 'variants.0.dtype'", "kv_cache_dtype"]),
+        ("variants: [bf16, fp9]", ["'fp9' is not a variant", "did you mean 'fp8'"]),
+        ("variants: [{name: x, kv_cache_dtype: fp9}]", ["'fp9' is not a vLLM cache dtype", "did you mean"]),
+        ("variants: [fp8]", ["baseline", "'bf16' is not among the variants"]),
+        ("variants: [fp8]\nbaseline: fp8", ["baseline", "'fp8' is itself quantized", "allowed"]),
+        ("variants: [bf16, bf16]", ["variants: bf16 is listed twice", "allowed"]),
+        ("variants: bf16", ["variants: 'bf16' is not allowed", "list"]),
+        ("variants: []", ["variants: [] is not allowed"]),
+        ("tasks: [niah_singel]", ["unknown task 'niah_singel'", "did you mean 'niah_single'"]),
+        ("context_lengths: [4kk]", ["context_lengths.0", "'4kk' is not a context length", "allowed"]),
+        ("context_lengths: [64k]", ["context_lengths: 65536", "window of 8192", "allowed: up to"]),
+        ("samples: 0", ["samples: 0 is not allowed", "use: a number above 0"]),
+        ("samples: many", ["samples: 'many' is not allowed"]),
+        ("aa_share: .nan", ["aa_share: nan is not allowed"]),
+        ("haystack: novels", ["haystack: 'novels' is not allowed", "'essays', 'wikipedia' or 'generated'"]),
+        ("model: nowhere", ["model: ", "nowhere is no folder", "or a folder with a Hugging Face checkpoint"]),
+        ("requests: {logprobs: 50}", ["requests.logprobs: 50 is not allowed", "20"]),
+        ("engine: {args: {port: 1}}", ["engine.args: 'port' is set by kveval", "allowed: engine.port"]),
+        ("model: [", ["nightly.yaml (line ", "not YAML"]),
+        ("- a\n- b", ["not a mapping of keys to values but list", "allowed keys: model"]),
+        ("", ["not a mapping of keys to values but NoneType"]),
+        ("{}", ["model: required, not given"]),
+    ],
+)
+def test_bad_configurations(
+    kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines, text: str, words: list[str]
+) -> None:
+    path = Path(config())
+    given = yaml.safe_load(path.read_text())
+    try:
+        changes = yaml.safe_load(text)
+    except yaml.YAMLError:
+        changes = None
+    path.write_text(yaml.safe_dump(given | changes) if isinstance(changes, dict) and changes else text)
+    refused(kveval("sweep", str(path)), *words)
+    assert engines.launches == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--lengths", "4kk"], ["--lengths", "'4kk' is not a context length", "allowed: tokens such as 4096"]),
+        (["--lengths", "64k"], ["context_lengths: 65536", "window of 8192"]),
+        (["--lengths", "64"], ["niah_single", "context_length 64", "the minimum is"]),
+        (["--variants", "bf16,fp9"], ["'fp9' is not a variant", "did you mean 'fp8'"]),
+        (["--variants", ""], ["variants: [] is not allowed"]),
+        (["--variants", "bf16,int4_per_token_head"], ["variants.int4_per_token_head", "corrupts its cache", "allowed"]),
+        (["--tasks", "niah_singel"], ["unknown task 'niah_singel'", "did you mean 'niah_single'"]),
+        (["--samples", "0"], ["samples: '0' is not allowed"]),
+        (["--seed", "-1"], ["seed: '-1' is not allowed"]),
+        (["--model", "nowhere"], ["model: nowhere is no folder"]),
+        (["--model", "smolm2"], ["did you mean 'smollm2'"]),
+        (["--retry-errors"], ["--retry-errors", "use it together with --resume"]),
+    ],
+)
+def test_bad_flags(
+    kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines, flags: list[str], words: list[str]
+) -> None:
+    refused(kveval("sweep", config(), *flags), *words)
+    assert engines.launches == []
+
+
+def test_no_such_file_or_preset(kveval: Kveval, config: Callable[..., str]) -> None:
+    refused(kveval("sweep", "dmo"), "dmo: neither a file nor a preset", "did you mean 'demo'")
+    refused(kveval("sweep", "."), ".: neither a file nor a preset")
+
+
+def test_a_flag_of_another_kind_is_refused(kveval: Kveval, config: Callable[..., str]) -> None:
+    code, out, err = kveval("sweep", config(), "--samples", "many")
+    assert (code, out) == (2, "")
+    assert "samples: 'many' is not allowed; use: a whole number" in err
+
+
+def test_no_engine(kveval: Kveval, config: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "find_installation", find_installation)
+    refused(
+        kveval("sweep", config(engine={"python": "/none/python"})), "engine.python", "/none/python", "cannot be run"
+    )
+    refused(kveval("sweep", config(engine={"command": ["/none/vllm"]})), "engine.command", "/none/vllm", "allowed")
+
+
+def test_a_taken_port(kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        refused(kveval("sweep", config(engine={"port": port})), f"engine.port: {port} is taken", "allowed: a free port")
+
+
+def test_an_out_that_is_taken(
+    kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines, tmp_path: Path
+) -> None:
+    assert kveval("sweep", config(), "--out", str(tmp_path / "run"))[0] == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    result = kveval("sweep", config(seed=3), "--out", str(tmp_path / "run"))
+    refused(result, f"--out {tmp_path}/run: holds a run already", "allowed: an empty or new folder, or --resume")
+    result = kveval("sweep", config(seed=3), "--out", str(tmp_path / "run"), "--resume")
+    refused(result, "--resume: seed was 0 in this run and is 3 now", "allowed")
+    after = {path: path.read_bytes() for path in before}
+    assert {path.name for path in before if before[path] != after[path]} <= {"lock"}
+
+    refused(kveval("sweep", config(), "--out", config()), "nightly.yaml: is a file", "allowed: an empty or new folder")
+
+
+def test_a_full_disk(
+    kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: Any, data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr("kveval.run.directory._write_all", full)
+        code, out, err = kveval("sweep", config())
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1].startswith("error: runs/nightly/records/bf16.jsonl: the disk is full; free some space")
+    assert kveval("sweep", config(), "--resume")[0] == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_keeps_the_answers_and_says_how_to_go_on(
+    kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines, number: signal.Signals
+) -> None:
+    def kill() -> None:
+        records = Path("runs/nightly/records/bf16.jsonl")
+        while not (records.exists() and records.stat().st_size):
+            time.sleep(0.02)
+        os.kill(os.getpid(), number)
+
+    count = iter(range(1 << 30))
+    quick = ScriptedEngines.__call__
+
+    def slow(self: ScriptedEngines, plan: Plan, variant: ResolvedVariant, log_path: Path) -> Any:
+        engine = quick(self, plan, variant, log_path)
+        oracle = engine.server.handler
+
+        def handler(prompt: list[int], body: dict[str, Any]) -> Reply:
+            reply = oracle(prompt, body)
+            reply.hang = "cache_salt" not in body and next(count) > 0
+            return reply
+
+        engine.server.handler = handler
+        return engine
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScriptedEngines, "__call__", slow)
+        killer = threading.Thread(target=kill)
+        killer.start()
+        code, out, err = kveval("sweep", config(requests={"max_in_flight": 1}))
+        killer.join()
+    assert (code, out) == (128 + number, "")
+    assert err.splitlines()[-1] == (
+        "error: interrupted; no process is left running and every answer so far is kept. "
+        "To go on, use: --resume --out runs/nightly"
+    )
+    assert not any(server.is_up for server in engines.servers.values())
+    assert len(list(RunDirectory(Path("runs/nightly")).records("bf16"))) == 1
+    assert RunDirectory(Path("runs/nightly")).read_manifest().status == "incomplete"

@@ -1,0 +1,56 @@
+"""`kveval report` and `kveval show`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.commands import Kveval, refused
+from support.scripted import ScriptedEngines
+
+from kveval.run.directory import RunDirectory
+
+
+def test_a_report_is_built_again(
+    kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines, tmp_path: Path
+) -> None:
+    kveval("sweep", config())
+    Path("runs/nightly/report.html").unlink()
+    code, out, _ = kveval("report", "runs/nightly")
+    assert code == 0
+    assert out == "report: runs/nightly/report.html\n"
+    code, out, _ = kveval("report", "runs/nightly", "--out", str(tmp_path / "other.html"), "--json")
+    assert code == 0
+    assert isinstance(json.loads(out), dict)
+    assert (tmp_path / "other.html").is_file()
+
+
+def test_a_report_of_no_run(kveval: Kveval, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused(kveval("report", "nowhere"), "nowhere: not a run directory (it has no manifest.json)")
+
+
+def test_the_prompt_of_a_sample_is_printed_as_it_was_asked(
+    kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines
+) -> None:
+    kveval("sweep", config())
+    row = next(RunDirectory(Path("runs/nightly")).samples())
+    code, out, err = kveval("show", "runs/nightly", row.sample_id, "--json")
+    assert code == 0, err
+    shown = json.loads(out)
+    assert shown["prompt_sha256"] == row.prompt_sha256
+    assert {name: answer["outcome"] for name, answer in shown["answers"].items()} == {
+        "bf16": "correct",
+        "fp8": "correct",
+    }
+    assert kveval("show", "runs/nightly", row.sample_id[:12]) == (0, shown["prompt"], "")
+
+
+def test_a_sample_that_is_not_in_the_run(kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines) -> None:
+    kveval("sweep", config())
+    code, _, err = kveval("show", "runs/nightly", "nothing")
+    assert code == 2
+    assert "'nothing': no sample of this run begins with it" in err
+    assert "4 sample ids begin with it" in kveval("show", "runs/nightly", "")[2]
