@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -13,11 +13,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from kveval.errors import ConfigError
+from kveval.formats.registry import find_dtype
 
-# What engines call a cache that stores what the model computes.
-_UNQUANTIZED_SPELLINGS = {
-    "bf16": "bfloat16", "f16": "float16", "fp16": "float16", "f32": "float32", "fp32": "float32",
-}  # fmt: skip
 _ENVIRONMENT_NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 # What a header may carry (RFC 9110, section 5.5), without spaces: a key has none.
 _KEY = re.compile(r"[\x21-\x7e]+")
@@ -127,12 +124,16 @@ def expand_endpoint(value: Any) -> Any:
     raise ValueError("not a mapping; allowed: {url: http://host:port, model: NAME}")
 
 
-def expand_attached(value: Mapping[str, Any], known: Container[str]) -> dict[str, Any]:
-    """A variant with an endpoint: what its cache stores may stand in its name, and be spelled as other engines do."""
+def expand_attached(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a variant with an endpoint its `kv_cache_dtype`, which its name may say.
+
+    An unquantized cache gets the name vLLM has for it. Any other keeps the name its own engine has for it.
+    """
     stored = str(value.get("kv_cache_dtype", value.get("name")))
-    if "kv_cache_dtype" not in value and stored not in known and stored not in _UNQUANTIZED_SPELLINGS:
+    entry = find_dtype(stored)
+    if "kv_cache_dtype" not in value and entry is None:
         return dict(value)
-    return {**value, "kv_cache_dtype": _UNQUANTIZED_SPELLINGS.get(stored, stored)}
+    return {**value, "kv_cache_dtype": stored if entry is None or entry.is_quantized else entry.name}
 
 
 def check_attached(endpoints: Sequence[tuple[str, EndpointConfig | None]]) -> bool:

@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from kveval.config.emulation import EmulationConfig, emulation_of
 from kveval.config.endpoint import DeclaredConfig, EndpointConfig, check_attached, expand_attached, expand_endpoint
 from kveval.config.environment import Environment
 from kveval.config.judge import Policy
@@ -37,73 +38,30 @@ from kveval.config.task import (
 )
 from kveval.config.yaml_file import read_yaml
 from kveval.errors import ConfigError, nearest
-from kveval.formats.codes import parse_format
-from kveval.formats.granularity import Granularity
+from kveval.formats.cache_dtype import CacheDtype
+from kveval.formats.registry import CACHE_DTYPES, is_unquantized
 from kveval.resources import presets
 
-# `--kv-cache-dtype` of vLLM 0.32 (vllm/config/cache.py).
-CACHE_DTYPES = (
-    "auto", "float16", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc", "fp8_ds_mla", "nvfp4_ds_mla",
-    "turboquant_k8v4", "turboquant_4bit_nc", "turboquant_k3v4_nc", "turboquant_3bit_nc", "ultraquant_4bit",
-    "int4_per_token_head", "int8_per_token_head", "fp8_per_token_head", "nvfp4", "nvfp4_4over6",
-)  # fmt: skip
+_EMULATED_ON = "bfloat16"
 
-# Caches that store what the model computes.
-UNQUANTIZED = ("auto", "bfloat16", "float16", "float32")
 
-_EMULATED_ONLY = "bfloat16"
-SHORTHANDS: dict[str, dict[str, Any]] = {dtype: {"kv_cache_dtype": dtype} for dtype in CACHE_DTYPES}
-SHORTHANDS |= {
-    "bf16": {"kv_cache_dtype": "bfloat16"},
-    "fp16": {"kv_cache_dtype": "float16"},
-    "int8": {"kv_cache_dtype": "int8_per_token_head", "emulate_where_missing": True},
-    # Symmetric int4 and int2 per token and head: vLLM's int4_per_token_head rotates K and V and is another format.
-    "int4": {"kv_cache_dtype": _EMULATED_ONLY, "emulate": {"format": "int4"}},
-    "int2": {"kv_cache_dtype": _EMULATED_ONLY, "emulate": {"format": "int2"}},
+def _shorthand(entry: CacheDtype, *, is_alias: bool) -> dict[str, Any]:
+    if entry.is_in_vllm:
+        return {"kv_cache_dtype": entry.name} | ({"emulate_where_missing": True} if is_alias and entry.rounding else {})
+    return {"kv_cache_dtype": _EMULATED_ON, "emulate": emulation_of(entry.name)}
+
+
+SHORTHANDS: dict[str, dict[str, Any]] = {
+    name: _shorthand(entry, is_alias=name != entry.name)
+    for entry in CACHE_DTYPES.values()
+    if entry.is_in_vllm or entry.rounding
+    for name in (entry.name, *entry.aliases)
 }
+"""Variants by name: every cache dtype that can be launched or emulated, in full and by its aliases."""
 
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class EmulationConfig(_Model):
-    """Round K and V to `format` before they are stored on the baseline's kernel.
-
-    Attributes:
-        format: a name in `kveval.formats.codes.FORMATS`.
-        granularity: how many values share one scale: per_tensor, per_head, per_token_head, per_channel, per_block_N.
-        layers: decoder layers that are rounded, counted from 0; None = all.
-        scale: a fixed scale for ``per_tensor``. Without one, fp8 uses 1.0, and every other scale that spans tokens is
-            taken from the first tokens of the first request and kept, as a calibrated scale would be. A scale taken
-            from each write instead would change with prefill chunks and batches.
-    """
-
-    format: str
-    granularity: str = "per_token_head"
-    layers: Annotated[tuple[Annotated[int, Field(ge=0, strict=True)], ...], Field(min_length=1)] | None = None
-    scale: Annotated[float, Field(ge=1e-6, strict=True)] | None = None
-
-    @field_validator("format")
-    @classmethod
-    def _known_format(cls, name: str) -> str:
-        return parse_format(name).name
-
-    @field_validator("granularity")
-    @classmethod
-    def _known_granularity(cls, name: str) -> str:
-        return Granularity.parse(name).name
-
-    @field_validator("layers")
-    @classmethod
-    def _sorted_layers(cls, layers: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        return None if layers is None else tuple(sorted(set(layers)))
-
-    @model_validator(mode="after")
-    def _scale_only_per_tensor(self) -> EmulationConfig:
-        if self.scale is not None and self.granularity != "per_tensor":
-            raise ValueError(f"scale {self.scale} needs granularity 'per_tensor', not {self.granularity!r}")
-        return self
 
 
 class VariantConfig(_Model):
@@ -141,8 +99,10 @@ class VariantConfig(_Model):
     @field_validator("kv_cache_dtype")
     @classmethod
     def _known_dtype(cls, value: str, info: ValidationInfo) -> str:
-        if info.data.get("endpoint") is None and value not in CACHE_DTYPES:
-            raise ValueError(f"{value!r} is not a vLLM cache dtype; {nearest(value, CACHE_DTYPES)}")
+        # What the registry does not know may be a dtype of a newer vLLM: planning asks the installed one.
+        entry = CACHE_DTYPES.get(value)
+        if info.data.get("endpoint") is None and entry is not None and not entry.is_in_vllm:
+            raise ValueError(f"vLLM has no cache dtype {value!r}; use bfloat16, or another dtype of your vLLM")
         return value
 
     @model_validator(mode="after")
@@ -156,7 +116,7 @@ class VariantConfig(_Model):
 
     @property
     def is_quantized(self) -> bool:
-        return self.emulate is not None or self.kv_cache_dtype not in UNQUANTIZED
+        return self.emulate is not None or not is_unquantized(self.kv_cache_dtype)
 
 
 def _expand_variant(value: Any) -> Any:
@@ -164,14 +124,17 @@ def _expand_variant(value: Any) -> Any:
         return value
     if isinstance(value, str):
         if value not in SHORTHANDS:
-            raise ValueError(f"{value!r} is not a variant; {nearest(value, SHORTHANDS)}")
+            raise ValueError(
+                f"{value!r} is not a variant; {nearest(value, SHORTHANDS)}. For a cache dtype that only your vLLM "
+                f"knows, use {{name: NAME, kv_cache_dtype: {value}}}"
+            )
         return {"name": value, **SHORTHANDS[value]}
     if isinstance(value, Mapping) and value.get("endpoint") is not None:
-        return expand_attached(value, SHORTHANDS)
+        return expand_attached(value)
     if isinstance(value, Mapping) and "kv_cache_dtype" not in value and str(value.get("name")) in SHORTHANDS:
         return {**SHORTHANDS[str(value["name"])], **value}
     if isinstance(value, Mapping) and "kv_cache_dtype" not in value and "emulate" in value:
-        return {"kv_cache_dtype": _EMULATED_ONLY, **value}
+        return {"kv_cache_dtype": _EMULATED_ON, **value}
     if isinstance(value, Mapping) and str(value.get("kv_cache_dtype")) in SHORTHANDS:
         return {**value, **SHORTHANDS[str(value["kv_cache_dtype"])]}
     return value

@@ -5,27 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kveval.config.native_formats import STORED_AS
-from kveval.config.sweep import UNQUANTIZED, EmulationConfig, VariantConfig
-from kveval.errors import PlanError
+from kveval.config.emulation import EmulationConfig, emulation_of
+from kveval.config.sweep import VariantConfig
+from kveval.errors import PlanError, nearest
+from kveval.formats.registry import CACHE_DTYPES, CPU_DTYPES, is_unquantized
 from kveval.run.manifest import Role
-
-# vllm/v1/attention/backends/cpu_attn.py; the platform itself validates nothing and corrupts memory for others.
-CPU_NATIVE = ("auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2")
-_CPU_FP8 = ("fp8", "fp8_e4m3", "fp8_e5m2")
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Where the engine runs.
+    """Where the engine runs, and what it can store there.
 
     Attributes:
         kind: cpu, cuda, rocm, xpu, ... as vLLM names it; None when it cannot be asked before launch.
         cpu_flags: instruction sets of the processor, lower case.
+        cache_dtypes: what ``--kv-cache-dtype`` of the installed vLLM takes; None when it cannot be asked.
     """
 
     kind: str | None
     cpu_flags: frozenset[str] = frozenset()
+    cache_dtypes: frozenset[str] | None = None
 
     @property
     def has_native_fp8(self) -> bool:
@@ -66,7 +65,16 @@ class ResolvedVariant:
 
     @property
     def is_native_8bit_or_less(self) -> bool:
-        return self.emulate is None and self.kv_cache_dtype not in UNQUANTIZED
+        return self.emulate is None and not is_unquantized(self.kv_cache_dtype)
+
+    @property
+    def expected_capacity_ratio(self) -> float | None:
+        """How many times a 16-bit cache's tokens this one holds, scales not counted.
+
+        None where the cache is not quantized, or kveval does not know its dtype.
+        """
+        entry = CACHE_DTYPES.get(self.kv_cache_dtype)
+        return 16 / entry.bits if self.is_native_8bit_or_less and entry and entry.bits else None
 
 
 def resolve(variant: VariantConfig, device: Device, role: Role) -> ResolvedVariant:
@@ -81,21 +89,32 @@ def resolve(variant: VariantConfig, device: Device, role: Role) -> ResolvedVaria
             f"variants.{variant.name}: emulate rounds values before a bfloat16 or float16 cache stores them, "
             f"but kv_cache_dtype is {variant.kv_cache_dtype!r}; allowed: bfloat16, float16"
         )
-    if device.kind != "cpu" or variant.kv_cache_dtype in CPU_NATIVE:
-        if device.kind == "cpu" and variant.kv_cache_dtype in _CPU_FP8 and not device.has_native_fp8:
-            raise PlanError(
-                f"variants.{variant.name}: kv_cache_dtype {variant.kv_cache_dtype!r} needs AVX-512 or AMX on CPU, "
-                f"which this processor lacks; allowed here: {_emulated_alternative(variant.kv_cache_dtype)}"
-            )
+    problem = _problem(variant.kv_cache_dtype, device)
+    if problem is None:
         return resolved
-    stored = STORED_AS.get(variant.kv_cache_dtype)
-    if variant.emulate_where_missing and stored is not None:
-        return replace(resolved, kv_cache_dtype="bfloat16", emulate=stored)
-    raise PlanError(
-        f"variants.{variant.name}: the CPU engine accepts kv_cache_dtype {variant.kv_cache_dtype!r} without a check "
-        f"and corrupts its cache; allowed on CPU: {', '.join(CPU_NATIVE)}, or emulated: "
-        f"{_emulated_alternative(variant.kv_cache_dtype)}"
-    )
+    stand_in = emulation_of(variant.kv_cache_dtype)
+    if variant.emulate_where_missing and stand_in is not None:
+        return replace(resolved, kv_cache_dtype="bfloat16", emulate=stand_in)
+    raise PlanError(f"variants.{variant.name}: kv_cache_dtype: {problem}")
+
+
+def _problem(dtype: str, device: Device) -> str | None:
+    """Say why the engine on `device` cannot store `dtype`, and what to use instead; None when it can."""
+    if device.cache_dtypes is not None and dtype not in device.cache_dtypes:
+        return f"{dtype!r} is not a cache dtype of the installed vLLM; {nearest(dtype, device.cache_dtypes)}"
+    if device.kind != "cpu":
+        return None
+    if dtype not in CPU_DTYPES:
+        return (
+            f"vLLM's CPU engine takes {dtype!r} without a check and corrupts its cache; use on CPU: "
+            f"{', '.join(CPU_DTYPES)}, or emulated: {_emulated_alternative(dtype)}"
+        )
+    if CACHE_DTYPES[dtype].is_quantized and not device.has_native_fp8:
+        return (
+            f"{dtype!r} needs AVX-512 or AMX on CPU, which this processor lacks; use here: "
+            f"{_emulated_alternative(dtype)}"
+        )
+    return None
 
 
 def emulated_control(candidate: ResolvedVariant, baseline: ResolvedVariant) -> ResolvedVariant:
@@ -104,16 +123,16 @@ def emulated_control(candidate: ResolvedVariant, baseline: ResolvedVariant) -> R
     Raises:
         PlanError: the candidate is emulated already, or its format cannot be emulated.
     """
-    stored = STORED_AS.get(candidate.kv_cache_dtype)
+    stand_in = emulation_of(candidate.kv_cache_dtype)
     if candidate.emulate is not None:
         raise PlanError(
             f"variants.{candidate.name}: control: emulated compares a native cache with its emulated control, "
             "but this variant is emulated here itself; remove `control`"
         )
-    if stored is None:
+    if stand_in is None:
+        known = ", ".join(name for name in CACHE_DTYPES if emulation_of(name) is not None)
         raise PlanError(
-            f"variants.{candidate.name}: control: emulated cannot emulate {candidate.kv_cache_dtype!r}; "
-            f"allowed: {', '.join(STORED_AS)}"
+            f"variants.{candidate.name}: control: emulated cannot emulate {candidate.kv_cache_dtype!r}; use: {known}"
         )
     if candidate.config.model is not None:
         raise PlanError(
@@ -121,13 +140,13 @@ def emulated_control(candidate: ResolvedVariant, baseline: ResolvedVariant) -> R
             "but this variant has a checkpoint of its own; remove `control`"
         )
     return ResolvedVariant(
-        f"{candidate.name}-control", baseline.config, baseline.kv_cache_dtype, stored, "control", of=candidate.name
+        f"{candidate.name}-control", baseline.config, baseline.kv_cache_dtype, stand_in, "control", of=candidate.name
     )
 
 
 def _emulated_alternative(dtype: str) -> str:
-    stored = STORED_AS.get(dtype)
-    if stored is None:
+    rounding = emulation_of(dtype)
+    if rounding is None:
         return "{name: NAME, emulate: {format: int8}}"
-    scale = f", scale: {stored.scale}" if stored.scale else ""
-    return f"{{name: NAME, emulate: {{format: {stored.format}, granularity: {stored.granularity}{scale}}}}}"
+    scale = f", scale: {rounding.scale}" if rounding.scale else ""
+    return f"{{name: NAME, emulate: {{format: {rounding.format}, granularity: {rounding.granularity}{scale}}}}}"

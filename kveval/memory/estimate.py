@@ -8,9 +8,10 @@ from math import floor
 from typing import Any
 
 from kveval.errors import UsageError
+from kveval.formats.cache_dtype import CacheDtype
 from kveval.memory.architecture import Architecture, read_architecture
 from kveval.memory.budget import GIB, Budget
-from kveval.memory.formats import StoredFormat, formats_for
+from kveval.memory.formats import formats_for, token_bytes
 from kveval.memory.layers import StateLayer
 from kveval.memory.pool import BlockPool, default_block_tokens, make_pool
 
@@ -137,20 +138,20 @@ def _span_tokens(architecture: Architecture) -> int | None:
 
 def _of_format(
     architecture: Architecture,
-    stored: StoredFormat,
+    dtype: CacheDtype,
     serving: Serving,
     lengths: Sequence[int],
     budget: Budget | None,
     in_flight: int,
     window: int | None,
 ) -> dict[str, Any]:
-    pool = make_pool(architecture, stored, serving.block_tokens_of(architecture), serving.device)
+    pool = make_pool(architecture, dtype, serving.block_tokens_of(architecture), serving.device)
     attention = architecture.attention
     row: dict[str, Any] = {
-        "format": stored.name,
-        "scales": stored.scales,
-        "bytes_per_token": sum(stored.token_bytes(layer) for layer in attention if layer.span == "full"),
-        "bytes_per_token_in_span": sum(stored.token_bytes(layer) for layer in attention if layer.span != "full"),
+        "format": dtype.name,
+        "scales": dtype.scales,
+        "bytes_per_token": sum(token_bytes(dtype, layer) for layer in attention if layer.span == "full"),
+        "bytes_per_token_in_span": sum(token_bytes(dtype, layer) for layer in attention if layer.span != "full"),
         "state_bytes_per_sequence": sum(
             layer.state_bytes for layer in architecture.layers if isinstance(layer, StateLayer)
         ),

@@ -1,149 +1,73 @@
-"""What one token of one layer takes in each cache format, scales included."""
+"""What a cache dtype takes in one layer of a model, and whether it can store that model at all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from kveval.errors import UsageError, nearest
+from kveval.formats.cache_dtype import CacheDtype
+from kveval.formats.registry import CACHE_DTYPES, find_dtype
 from kveval.memory.architecture import Architecture
 from kveval.memory.layers import AttentionLayer
 
-_SCALE_BYTES = 4
-_NVFP4_GROUP = 16
-_DS_MLA_VALUES = 576
+
+def token_bytes(dtype: CacheDtype, layer: AttentionLayer) -> int:
+    """Return the bytes that one token takes in `layer`, on one rank, before rounding to blocks."""
+    if layer.opaque_bytes is not None:
+        return layer.opaque_bytes
+    if layer.is_latent:
+        return dtype.latent.vector_bytes(layer.head_dim) if dtype.latent else 0
+    if dtype.layout is None:
+        return 0
+    return layer.kv_heads * (dtype.layout.vector_bytes(layer.head_dim) + dtype.layout.vector_bytes(layer.head_dim_v))
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFormat:
-    """A value of ``--kv-cache-dtype``.
-
-    Attributes:
-        scales: what is stored beside the values.
-        side_bytes: of K, or of V, of one head and token, from its number of values.
-        latent_bytes: of one latent vector; None where vLLM does not store one so.
-        multiple_of: what a head's size must be a multiple of.
-        needs_latent: for latent caches only.
-    """
-
-    name: str
-    scales: str
-    side_bytes: Callable[[int], int]
-    latent_bytes: Callable[[int], int] | None
-    multiple_of: int = 1
-    needs_latent: bool = False
-
-    def token_bytes(self, layer: AttentionLayer) -> int:
-        """Bytes one token takes in `layer`, on one rank; no rounding to blocks."""
+def misfit(dtype: CacheDtype, architecture: Architecture) -> str | None:
+    """Say why `architecture` cannot be stored in `dtype`; None when it can."""
+    for layer in architecture.attention:
         if layer.opaque_bytes is not None:
-            return layer.opaque_bytes
-        if layer.is_latent:
-            return self.latent_bytes(layer.head_dim) if self.latent_bytes else 0
-        return layer.kv_heads * (self.side_bytes(layer.head_dim) + self.side_bytes(layer.head_dim_v))
-
-    def misfit(self, architecture: Architecture) -> str | None:
-        """Why `architecture` cannot be stored so; None when it can."""
-        for layer in architecture.attention:
-            if layer.is_latent and self.latent_bytes is None:
-                return "vLLM does not store a latent (MLA) cache so"
-            if layer.is_latent and self.needs_latent and layer.head_dim != _DS_MLA_VALUES:
-                return f"made for {_DS_MLA_VALUES} latent values, not {layer.head_dim}"
-            if not layer.is_latent and layer.opaque_bytes is None and self.needs_latent:
-                return "made for latent (MLA) caches"
-            if layer.opaque_bytes is None and layer.head_dim % self.multiple_of:
-                return f"needs a head size that is a multiple of {self.multiple_of}, not {layer.head_dim}"
-        return None
+            continue
+        layout = dtype.latent if layer.is_latent else dtype.layout
+        if layout is None:
+            return "vLLM stores no latent (MLA) cache in it" if layer.is_latent else "is made for latent (MLA) caches"
+        reason = layout.misfit(layer.head_dim)
+        if reason:
+            return reason
+    return None
 
 
-def _plain(name: str, value_bytes: int, scales: str) -> StoredFormat:
-    return StoredFormat(name, scales, lambda values: values * value_bytes, lambda values: values * value_bytes)
-
-
-def _per_token_head(name: str, values_per_byte: int) -> StoredFormat:
-    """One float32 scale behind K and one behind V of every head and token; behind a latent vector, two.
-
-    Source: `customize_spec` of TritonAttentionBackend (vllm/v1/attention/backends/triton_attn.py) and of
-    MLACommonBackend (vllm/model_executor/layers/attention/mla_attention.py). int4's zero point shares the scale's
-    four bytes.
-    """
-    return StoredFormat(
-        name, "float32 per token and head",
-        lambda values: values // values_per_byte + _SCALE_BYTES if values else 0,
-        lambda values: values // values_per_byte + 2 * _SCALE_BYTES,
-        multiple_of=values_per_byte,
-    )  # fmt: skip
-
-
-def _nvfp4(name: str) -> StoredFormat:
-    """Four bits per value and one FP8 scale per 16 (`nvfp4_kv_cache_full_dim`, vllm/utils/torch_utils.py)."""
-    return StoredFormat(
-        name, "FP8 per 16 values", lambda values: values // 2 + values // _NVFP4_GROUP, None, _NVFP4_GROUP
-    )
-
-
-def _ds_mla(name: str, token_bytes: int) -> StoredFormat:
-    """A fixed layout (`get_kv_cache_spec`, vllm/model_executor/layers/attention/mla_attention.py).
-
-    fp8_ds_mla: 512 FP8 values, four float32 scales, 64 bfloat16 rotary values.
-    """
-    return StoredFormat(name, "inside the layout", lambda _: 0, lambda _: token_bytes, needs_latent=True)
-
-
-# Scales of fp8 are two numbers per layer (vllm/config/cache.py): nothing that grows with tokens.
-_FORMATS = {
-    stored.name: stored
-    for stored in (
-        _plain("bfloat16", 2, "none"),
-        _plain("float16", 2, "none"),
-        _plain("fp8", 1, "per tensor"),
-        _plain("fp8_e4m3", 1, "per tensor"),
-        _plain("fp8_e5m2", 1, "per tensor"),
-        _per_token_head("int8_per_token_head", 1),
-        _per_token_head("fp8_per_token_head", 1),
-        _per_token_head("int4_per_token_head", 2),
-        _nvfp4("nvfp4"),
-        _nvfp4("nvfp4_4over6"),
-        _ds_mla("fp8_ds_mla", 656),
-        _ds_mla("nvfp4_ds_mla", 352),
-    )
-}
-_SHORT = {"bf16": "bfloat16", "fp16": "float16", "int8": "int8_per_token_head"}
-# kveval's own names (kveval.config.sweep.SHORTHANDS); int4_per_token_head is another format.
-_EMULATED_ONLY = ("int4", "int2")
-_DEFAULT = ("bfloat16", "fp8", "int8_per_token_head", "int4_per_token_head", "nvfp4", "fp8_ds_mla")
-
-
-def parse_format(name: str, where: str = "--formats") -> StoredFormat:
-    """A format by vLLM's name or kveval's shorthand. Raises UsageError: another name; `where` it stands."""
-    if name in _EMULATED_ONLY:
-        raise UsageError(
-            f"{where}: {name!r} is emulated only: stored as bfloat16, it saves no memory; "
-            f"allowed: {', '.join(sorted(_all_names()))}"
-        )
-    full = _SHORT.get(name, name)
-    if full not in _FORMATS:
-        raise UsageError(f"{where}: {name!r} is not a cache format this can size; {nearest(name, _all_names())}")
-    return _FORMATS[full]
-
-
-def _all_names() -> tuple[str, ...]:
-    return (*_SHORT, *_FORMATS)
-
-
-def formats_for(architecture: Architecture, names: list[str] | None) -> list[StoredFormat]:
-    """The formats asked for, each once whatever its name; by default the common ones `architecture` can be stored in.
+def parse_format(name: str, where: str = "--formats") -> CacheDtype:
+    """Return the cache dtype that vLLM or kveval calls `name`.
 
     Raises:
-        UsageError: an unknown format, or one this model cannot be stored in.
+        UsageError: kveval does not know it or cannot size it; `where` it was asked for.
     """
+    dtype = find_dtype(name)
+    if dtype is None:
+        raise UsageError(f"{where}: {name!r} is not a cache format this can size; {nearest(name, _sized_names())}")
+    if not dtype.is_sized:
+        raise UsageError(f"{where}: {name!r} cannot be sized: {dtype.unsized}; use: {', '.join(_sized_names())}")
+    return dtype
+
+
+def formats_for(architecture: Architecture, names: list[str] | None) -> list[CacheDtype]:
+    """Return the dtypes asked for, each once; by default the common ones in which `architecture` can be stored.
+
+    Raises:
+        UsageError: an unknown dtype, or one in which this model cannot be stored.
+    """
+    sized = [dtype for dtype in CACHE_DTYPES.values() if dtype.is_sized]
+    fitting = [dtype for dtype in sized if misfit(dtype, architecture) is None]
     if names is None:
-        return [_FORMATS[name] for name in _DEFAULT if _FORMATS[name].misfit(architecture) is None]
+        return [dtype for dtype in fitting if dtype.is_common]
     if not names:
-        raise UsageError(f"--formats: none given; allowed: {', '.join(_all_names())}")
-    formats = list(dict.fromkeys(parse_format(name) for name in names))
-    for stored in formats:
-        misfit = stored.misfit(architecture)
-        if misfit:
-            fitting = ", ".join(name for name, other in _FORMATS.items() if other.misfit(architecture) is None)
-            raise UsageError(f"--formats: {stored.name}: {misfit}; allowed for this model: {fitting}")
-    return formats
+        raise UsageError(f"--formats: none given; use: {', '.join(_sized_names())}")
+    chosen = list(dict.fromkeys(parse_format(name) for name in names))
+    for dtype in chosen:
+        reason = misfit(dtype, architecture)
+        if reason:
+            usable = ", ".join(one.name for one in fitting)
+            raise UsageError(f"--formats: {dtype.name}: {reason}; use for this model: {usable}")
+    return chosen
+
+
+def _sized_names() -> list[str]:
+    return [name for dtype in CACHE_DTYPES.values() if dtype.is_sized for name in (dtype.name, *dtype.aliases)]

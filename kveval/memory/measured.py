@@ -8,7 +8,7 @@ from typing import Any
 from kveval.errors import UsageError
 from kveval.memory.architecture import read_architecture
 from kveval.memory.estimate import Serving, capacity_tokens
-from kveval.memory.formats import parse_format
+from kveval.memory.formats import misfit, parse_format
 from kveval.memory.pool import make_pool
 from kveval.run.facts import Facts
 
@@ -52,9 +52,9 @@ def _theory(config: Mapping[str, Any], source: str, facts: Facts, cache_bytes: i
         raise UsageError(f"not known of this server: {', '.join(unknown) or 'the memory of its cache'}")
     stored = parse_format(facts.model_dtype or "bfloat16" if dtype == "auto" else dtype, "cache dtype")
     architecture = read_architecture(config, source, tensor_parallel)
-    misfit = stored.misfit(architecture)
-    if misfit:
-        raise UsageError(f"{stored.name}: {misfit}")
+    reason = misfit(stored, architecture)
+    if reason:
+        raise UsageError(f"{stored.name}: {reason}")
     serving = Serving("cpu" if facts.device == "cpu" else "gpu", facts.block_size, facts.max_num_batched_tokens)
     pool = make_pool(architecture, stored, serving.block_tokens_of(architecture), serving.device)
     return capacity_tokens(pool, cache_bytes, window, serving.in_flight_tokens(None))

@@ -11,8 +11,9 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from math import ceil
 
+from kveval.formats.cache_dtype import CacheDtype
 from kveval.memory.architecture import Architecture
-from kveval.memory.formats import StoredFormat
+from kveval.memory.formats import token_bytes
 from kveval.memory.layers import Layer, StateLayer
 
 # With prefix caching a state is kept twice: the running one and the checkpoint at the last block's end.
@@ -91,21 +92,21 @@ class BlockPool:
         return cache_bytes // self.block_bytes
 
 
-def make_pool(architecture: Architecture, stored: StoredFormat, block_tokens: int, device: str = "gpu") -> BlockPool:
-    """The pool vLLM makes for `architecture` in the format `stored`.
+def make_pool(architecture: Architecture, dtype: CacheDtype, block_tokens: int, device: str = "gpu") -> BlockPool:
+    """The pool vLLM makes for `architecture` in `dtype`.
 
     Args:
         block_tokens: as asked for.
         device: gpu or cpu.
     """
-    token_bytes = [stored.token_bytes(layer) for layer in architecture.attention]
+    largest = max(token_bytes(dtype, layer) for layer in architecture.attention)
     states = [layer.state_bytes for layer in architecture.layers if isinstance(layer, StateLayer)]
     if states:
-        block_tokens = _aligned(architecture, max(states), max(token_bytes), block_tokens, device)
+        block_tokens = _aligned(architecture, max(states), largest, block_tokens, device)
     pages = [
-        _Page(layer, block_tokens, max(token_bytes) * block_tokens)
+        _Page(layer, block_tokens, largest * block_tokens)
         if isinstance(layer, StateLayer)
-        else _Page(layer, block_tokens, stored.token_bytes(layer) * block_tokens)
+        else _Page(layer, block_tokens, token_bytes(dtype, layer) * block_tokens)
         for layer in architecture.layers
     ]
     if len({page.type() for page in pages}) == 1:

@@ -9,8 +9,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kveval.config.sweep import CACHE_DTYPES, SHORTHANDS, SweepConfig, load_config, parse_length, validate_config
+from kveval.config.sweep import SHORTHANDS, SweepConfig, load_config, parse_length, validate_config
 from kveval.errors import ConfigError
+from kveval.formats.registry import CACHE_DTYPES
 from kveval.resources import presets
 
 MINIMAL: dict[str, Any] = {"model": "m", "variants": ["bf16"], "tasks": ["t"], "context_lengths": [512]}
@@ -77,7 +78,7 @@ def test_no_text_is_a_length_by_accident(text: str) -> None:
 def test_every_shorthand_is_a_variant_of_its_name(name: str) -> None:
     variant = config(variants=["bf16", name] if name != "bf16" else ["bf16"]).variant(name)
     assert variant.name == name
-    assert variant.kv_cache_dtype in CACHE_DTYPES
+    assert CACHE_DTYPES[variant.kv_cache_dtype].is_in_vllm
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,17 @@ from typing import Any
 import pytest
 import yaml
 
-from kveval.config.native_formats import STORED_AS
-from kveval.config.sweep import CACHE_DTYPES, VariantConfig, validate_config
-from kveval.engines.variants import CPU_NATIVE, Device, ResolvedVariant, emulated_control, local_cpu_flags, resolve
+from kveval.config.emulation import emulation_of
+from kveval.config.sweep import VariantConfig, validate_config
+from kveval.engines.variants import Device, ResolvedVariant, emulated_control, local_cpu_flags, resolve
 from kveval.errors import PlanError
+from kveval.formats.registry import CACHE_DTYPES, CPU_DTYPES
 
 CPU = Device("cpu", frozenset({"avx2", "avx512f"}))
 OLD_CPU = Device("cpu", frozenset({"avx2"}))
 GPU = Device("cuda")
+
+IN_VLLM = [entry for entry in CACHE_DTYPES.values() if entry.is_in_vllm]
 
 
 def variant(given: Any) -> VariantConfig:
@@ -25,22 +28,22 @@ def resolved(given: Any, device: Device = CPU) -> ResolvedVariant:
     return resolve(variant(given), device, "candidate")
 
 
-@pytest.mark.parametrize("dtype", CPU_NATIVE)
+@pytest.mark.parametrize("dtype", CPU_DTYPES)
 def test_what_the_cpu_stores_itself(dtype: str) -> None:
     found = resolved(dtype)
     assert (found.kv_cache_dtype, found.emulate, found.storage) == (dtype, None, "native")
 
 
-@pytest.mark.parametrize("dtype", sorted(set(CACHE_DTYPES) - set(CPU_NATIVE)))
+@pytest.mark.parametrize("dtype", [entry.name for entry in IN_VLLM if not entry.is_native_on_cpu])
 def test_what_corrupts_the_cpus_cache_is_refused_with_an_alternative(dtype: str) -> None:
-    with pytest.raises(PlanError, match=r"corrupts its cache; allowed on CPU: auto, .* or emulated: \{name: NAME") as e:
+    with pytest.raises(PlanError, match=r"corrupts its cache; use on CPU: auto, .* or emulated: \{name: NAME") as e:
         resolved(dtype)
     assert dtype in str(e.value)
 
 
 @pytest.mark.parametrize("dtype", ["fp8", "fp8_e4m3", "fp8_e5m2"])
 def test_fp8_needs_a_processor_that_has_it(dtype: str) -> None:
-    with pytest.raises(PlanError, match=r"needs AVX-512 or AMX on CPU, .* lacks; allowed here: \{name"):
+    with pytest.raises(PlanError, match=r"needs AVX-512 or AMX on CPU, .* lacks; use here: \{name"):
         resolved(dtype, OLD_CPU)
     assert resolved(dtype, Device("cpu", frozenset({"amx_tile"}))).storage == "native"
 
@@ -48,14 +51,50 @@ def test_fp8_needs_a_processor_that_has_it(dtype: str) -> None:
 def test_the_alternative_offered_is_one_that_works() -> None:
     with pytest.raises(PlanError) as caught:
         resolved("fp8", OLD_CPU)
-    offered = yaml.safe_load(str(caught.value).split("allowed here: ")[1])
-    assert resolved(offered, OLD_CPU).emulate == STORED_AS["fp8"]
+    offered = yaml.safe_load(str(caught.value).split("use here: ")[1])
+    assert resolved(offered, OLD_CPU).emulate == emulation_of("fp8")
+
+
+def with_dtypes(*names: str, kind: str = "cuda") -> Device:
+    return Device(kind, frozenset({"avx512f"}), frozenset(names))
+
+
+def test_a_dtype_that_only_the_installed_vllm_knows_is_launched() -> None:
+    found = resolved({"name": "new", "kv_cache_dtype": "mxfp4"}, with_dtypes("bfloat16", "mxfp4"))
+    assert (found.kv_cache_dtype, found.storage, found.expected_capacity_ratio) == ("mxfp4", "native", None)
+
+
+def test_a_dtype_is_launched_where_the_installed_vllm_cannot_be_asked() -> None:
+    assert resolved({"name": "new", "kv_cache_dtype": "mxfp4"}, GPU).kv_cache_dtype == "mxfp4"
+
+
+@pytest.mark.parametrize("dtype", ["mxfp9", "nvfp4"])
+def test_a_dtype_that_the_installed_vllm_does_not_know_is_refused(dtype: str) -> None:
+    with pytest.raises(PlanError, match=rf"variants\.x: kv_cache_dtype: '{dtype}' is not a cache dtype of .* 'mx"):
+        resolved({"name": "x", "kv_cache_dtype": dtype}, with_dtypes("bfloat16", "mxfp4", "mxfp8"))
+
+
+def test_int8_is_emulated_where_the_installed_vllm_lacks_it() -> None:
+    found = resolved("int8", with_dtypes("bfloat16", "fp8"))
+    assert (found.kv_cache_dtype, found.emulate) == ("bfloat16", emulation_of("int8_per_token_head"))
+
+
+def test_the_cpu_engine_is_given_no_dtype_that_kveval_does_not_know() -> None:
+    with pytest.raises(PlanError, match=r"takes 'mxfp4' without a check and corrupts its cache; use on CPU: auto, "):
+        resolved({"name": "new", "kv_cache_dtype": "mxfp4"}, with_dtypes("bfloat16", "mxfp4", kind="cpu"))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "ratio"), [("bfloat16", None), ("fp8", 2), ("int4_per_token_head", 4), ("turboquant_k3v4_nc", 16 / 3.5)]
+)
+def test_the_capacity_a_format_should_give(dtype: str, ratio: float | None) -> None:
+    assert resolved({"name": "x", "kv_cache_dtype": dtype}, GPU).expected_capacity_ratio == ratio
 
 
 def test_int8_is_emulated_on_cpu_and_native_on_gpu() -> None:
     on_cpu, on_gpu = resolved("int8"), resolved("int8", GPU)
     assert (on_cpu.kv_cache_dtype, on_cpu.storage, on_cpu.is_native_8bit_or_less) == ("bfloat16", "emulated", False)
-    assert on_cpu.emulate == STORED_AS["int8_per_token_head"]
+    assert on_cpu.emulate == emulation_of("int8_per_token_head")
     assert (on_gpu.kv_cache_dtype, on_gpu.storage) == ("int8_per_token_head", "native")
     assert on_gpu.is_native_8bit_or_less
 
@@ -72,21 +111,21 @@ def test_emulation_on_a_quantized_cache_is_refused() -> None:
         resolved({"name": "x", "kv_cache_dtype": "fp8", "emulate": {"format": "int8"}}, GPU)
 
 
-@pytest.mark.parametrize("dtype", sorted(STORED_AS))
+@pytest.mark.parametrize("dtype", [entry.name for entry in IN_VLLM if entry.rounding])
 def test_a_control_is_the_baselines_engine_with_the_candidates_format(dtype: str) -> None:
     baseline = resolve(variant({"name": "b", "kv_cache_dtype": "bfloat16", "engine_args": {"x": 1}}), GPU, "baseline")
     candidate = resolved({"name": "c", "kv_cache_dtype": dtype, "engine_args": {"x": 2}}, GPU)
     made = emulated_control(candidate, baseline)
     assert (made.name, made.role, made.of, made.kv_cache_dtype) == ("c-control", "control", "c", "bfloat16")
     assert made.config == baseline.config
-    assert made.emulate == STORED_AS[dtype]
+    assert made.emulate == emulation_of(dtype)
 
 
 @pytest.mark.parametrize(
     ("given", "device", "message"),
     [
         ("int8", CPU, "this variant is emulated here itself; remove `control`"),
-        ("nvfp4", GPU, "cannot emulate 'nvfp4'; allowed: fp8, "),
+        ("nvfp4", GPU, "cannot emulate 'nvfp4'; use: fp8, "),
         ({"name": "c", "kv_cache_dtype": "fp8", "model": "other"}, GPU, "a checkpoint of its own; remove `control`"),
     ],
 )

@@ -5,11 +5,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kveval.formats.codes import FORMATS
+from kveval.formats.codec import SCALE_FLOOR
 from kveval.formats.granularity import Granularity
-from kveval.formats.rounding import SCALE_FLOOR, fake_quantize, scale_of
+from kveval.formats.registry import CODECS
+from kveval.formats.rounding import fake_quantize, scale_of
 
-FORMAT_NAMES = tuple(FORMATS)
+FORMAT_NAMES = tuple(CODECS)
 INT_FORMATS = ("int8", "int4", "int2")
 GRANULARITIES = ("per_tensor", "per_head", "per_channel", "per_token_head", "per_block_4")
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)

@@ -293,13 +293,13 @@ def test_ways_of_serving_that_are_none(serving: dict[str, Any], word: str) -> No
     ("model", "names", "words"),
     [
         (DENSE, ["fp9"], ["'fp9' is not a cache format", "did you mean 'fp8'"]),
-        (DENSE, ["auto"], ["'auto' is not a cache format"]),
+        (DENSE, ["auto"], ["'auto' cannot be sized: it is the model's own dtype"]),
         (DENSE, [], ["--formats: none given"]),
-        (DENSE, ["fp8_ds_mla"], ["made for latent (MLA) caches", "allowed for this model: bfloat16"]),
+        (DENSE, ["fp8_ds_mla"], ["made for latent (MLA) caches", "use for this model: bfloat16"]),
         ({**DENSE, "head_dim": 72}, ["nvfp4"], ["multiple of 16, not 72"]),
         (
             {**DENSE, "model_type": "deepseek_v3", "kv_lora_rank": 32, "qk_rope_head_dim": 8}, ["nvfp4"],
-            ["does not store a latent (MLA) cache so"],
+            ["vLLM stores no latent (MLA) cache in it"],
         ),
         (
             {**DENSE, "model_type": "deepseek_v3", "kv_lora_rank": 32, "qk_rope_head_dim": 8}, ["fp8_ds_mla"],

@@ -11,7 +11,7 @@ from support import DATA
 from kveval.errors import UsageError
 from kveval.memory.architecture import Architecture, read_architecture
 from kveval.memory.estimate import estimate
-from kveval.memory.formats import parse_format
+from kveval.memory.formats import parse_format, token_bytes
 from kveval.memory.pool import make_pool
 
 CONFIGS = DATA / "configs"
@@ -147,7 +147,7 @@ def test_states_and_the_blocks_that_hold_them(
 )
 def test_ranks_share_the_heads(name: str, ranks: int, per_token: int) -> None:
     stored = parse_format("bf16")
-    assert sum(stored.token_bytes(layer) for layer in architecture(name, ranks).attention) == per_token
+    assert sum(token_bytes(stored, layer) for layer in architecture(name, ranks).attention) == per_token
 
 
 def test_ranks_share_a_state() -> None:

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from kveval.config.endpoint import EndpointConfig
-from kveval.config.sweep import UNQUANTIZED
 from kveval.engines.client.dialect import Dialect
-from kveval.engines.variants import CPU_NATIVE, ResolvedVariant
-from kveval.engines.vllm.facts import cache_config, canonical
+from kveval.engines.variants import ResolvedVariant
+from kveval.engines.vllm.facts import cache_config
+from kveval.formats.registry import CPU_DTYPES, is_same_format, is_unquantized
 from kveval.run.facts import Facts
 from kveval.run.findings import Finding
 
@@ -62,10 +62,10 @@ def attached_facts(
     said = endpoint.declared.model_dump(exclude_none=True)
     if variant.kv_cache_dtype != "auto":
         said["effective_cache_dtype"] = variant.kv_cache_dtype
-    if established["effective_cache_dtype"] in UNQUANTIZED[1:]:
-        established["scales"] = "none"
-    elif variant.kv_cache_dtype in UNQUANTIZED[1:]:
-        said["scales"] = "none"
+    for known_by, dtype in ((established, established["effective_cache_dtype"]), (said, variant.kv_cache_dtype)):
+        # auto may be a quantized cache: the checkpoint decides.
+        if dtype not in (None, "auto") and is_unquantized(dtype):
+            known_by["scales"] = "none"
     known = {key: value for key, value in established.items() if value is not None}
     declared = {key: value for key, value in said.items() if key not in known}
     lacks = [*dialect.lacks(), *([] if cache else ["metrics"])]
@@ -128,29 +128,29 @@ def _of_cache(facts: Facts, variant: ResolvedVariant) -> Iterator[_Found]:
     if effective is None:
         yield "warning", "dtype_unknown", "the server does not say what its cache stores, and nothing is declared"
     elif "effective_cache_dtype" not in facts.declared:
-        if effective == "auto" and requested in UNQUANTIZED:
+        if effective == "auto" and is_unquantized(requested):
             if requested != "auto":
                 yield (
                     "warning", "dtype_auto",
                     f"the server's cache dtype is auto, the model's own, which it does not name; {requested} is "
                     "declared",
                 )  # fmt: skip
-        elif canonical(requested) != canonical(effective) and requested != "auto":
+        elif not is_same_format(requested, effective) and requested != "auto":
             yield (
                 "error",
                 "dtype_mismatch",
                 f"{requested} is what the configuration says, the server stores {effective}",
             )
-        if variant.role in ("baseline", "aa") and effective not in UNQUANTIZED:
+        if variant.role in ("baseline", "aa") and not is_unquantized(effective):
             yield (
                 "error", "baseline_quantized",
                 f"the baseline's cache is {effective}: there is nothing to compare with",
             )  # fmt: skip
-        if effective not in (*CPU_NATIVE, *UNQUANTIZED) and facts.device is None:
+        if facts.device is None and effective not in CPU_DTYPES and not is_unquantized(effective):
             yield (
                 "warning", "device_unknown",
-                f"{effective} is none of what vLLM's CPU build stores rightly ({', '.join(CPU_NATIVE[1:])}), and the "
-                "server does not say what it runs on",
+                f"{effective} is none of what vLLM's CPU engine stores correctly ({', '.join(CPU_DTYPES[1:])}), and "
+                "the server does not say what it runs on",
             )  # fmt: skip
     unknown = [
         key for key in ("engine_version", "attention_backend", "kv_capacity_tokens") if getattr(facts, key) is None

@@ -12,8 +12,9 @@ from typing import Any, Literal
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from kveval.engines.variants import CPU_NATIVE, ResolvedVariant
+from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm.speculation import judge_speculation, speculation_counters, speculation_facts
+from kveval.formats.registry import CACHE_DTYPES, CPU_DTYPES, is_same_format, is_unquantized
 from kveval.run.facts import Facts, Scales
 from kveval.run.findings import Finding
 
@@ -99,25 +100,19 @@ def checkpoint_scales(model: Path) -> int | None:
 
 
 def scales_in_force(variant: ResolvedVariant, effective_dtype: str | None, model: Path, log: str) -> Scales:
+    """Say where the scales of K and V come from; unknown for a cache dtype that kveval does not know."""
     if variant.emulate is not None:
-        return "1.0" if variant.emulate.scale == 1.0 else "dynamic" if variant.emulate.scale is None else "calibrated"
-    dtype = effective_dtype or variant.kv_cache_dtype
-    if dtype in ("auto", "bfloat16", "float16"):
-        return "none"
-    if dtype.endswith("per_token_head"):
-        return "dynamic"
+        scale = variant.emulate.constant_scale
+        return "dynamic" if scale is None else "1.0" if scale == 1.0 else "calibrated"
+    entry = CACHE_DTYPES.get(effective_dtype or variant.kv_cache_dtype)
+    if entry is None:
+        return "unknown"
+    if entry.scaling != "per_tensor":
+        return entry.scaling
     if "Using KV cache scaling factor 1.0" in log:
         return "1.0"
     found = checkpoint_scales(model)
     return "unknown" if found is None else "calibrated" if found else "1.0"
-
-
-_SAME_DTYPE = {"fp8": "fp8_e4m3"}
-
-
-def canonical(dtype: str) -> str:
-    """One name for the names a cache dtype goes by."""
-    return _SAME_DTYPE.get(dtype, dtype)
 
 
 def judge_facts(facts: Facts, variant: ResolvedVariant, baseline: Facts | None) -> list[Finding]:
@@ -130,11 +125,14 @@ def judge_facts(facts: Facts, variant: ResolvedVariant, baseline: Facts | None) 
     requested, effective = variant.kv_cache_dtype, facts.effective_cache_dtype
     if effective is None:
         add("warning", "dtype_unknown", f"the server does not report its cache dtype; {requested} was asked for")
-    elif canonical(requested) != canonical(effective) and requested != "auto":
+    elif not is_same_format(requested, effective) and requested != "auto":
         add("error", "dtype_mismatch", f"{requested} was asked for, the server stores {effective}")
-    if facts.device == "cpu" and (effective or requested) not in CPU_NATIVE:
+    entry = CACHE_DTYPES.get(effective or requested)
+    if entry is None:
+        add("warning", "unknown_format", _unknown_format(effective or requested, facts.kv_capacity_ratio))
+    if facts.device == "cpu" and (effective or requested) not in CPU_DTYPES:
         add("error", "cpu_unsupported", f"the CPU engine corrupts a cache of {effective or requested}")
-    if variant.role == "baseline" and effective not in (None, "auto", "bfloat16", "float16"):
+    if variant.role == "baseline" and effective is not None and not is_unquantized(effective):
         add("error", "baseline_quantized", f"the baseline's cache is {effective}: there is nothing to compare with")
     if facts.storage == "emulated":
         add(
@@ -153,12 +151,21 @@ def judge_facts(facts: Facts, variant: ResolvedVariant, baseline: Facts | None) 
     return findings + judge_speculation(variant, facts.speculative_tokens, facts.speculative_method)
 
 
+def _unknown_format(dtype: str, capacity_ratio: float | None) -> str:
+    holds = "" if capacity_ratio is None else f"; it holds {capacity_ratio:.2f} times the baseline's tokens"
+    return (
+        f"kveval does not know the cache dtype {dtype}: how its scales are set and how many tokens its cache should "
+        f"hold are not checked{holds}"
+    )
+
+
 def _compare_with_baseline(facts: Facts, variant: ResolvedVariant, baseline: Facts, add: Any) -> None:
-    ratio = facts.kv_capacity_ratio
-    if variant.is_native_8bit_or_less and ratio is not None and ratio < 1.3:
+    ratio, expected = facts.kv_capacity_ratio, variant.expected_capacity_ratio
+    if expected is not None and ratio is not None and ratio < 1.3:
         add(
             "error", "capacity_unchanged",
-            f"the cache holds {ratio:.2f} times the baseline's tokens: a native 8-bit cache holds about twice as many",
+            f"the cache holds {ratio:.2f} times the baseline's tokens: a native {variant.kv_cache_dtype} cache holds "
+            f"about {expected:.1f} times as many",
         )  # fmt: skip
     if facts.attention_backend != baseline.attention_backend:
         add(

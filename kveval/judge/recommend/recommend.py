@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kveval.config.emulation import EmulationConfig, native_dtype
 from kveval.config.engine_flags import flag_name
-from kveval.config.native_formats import native_equivalent
-from kveval.config.sweep import UNQUANTIZED, EmulationConfig
 from kveval.errors import UsageError
+from kveval.formats.registry import is_unquantized
 from kveval.judge.comparison.headline import held_to
 from kveval.judge.comparison.judgement import PANELS
 from kveval.judge.comparison.own_score import own_score
@@ -113,7 +113,7 @@ def _candidate(decision: Gate, check: Check) -> Candidate:
     run = decision.run
     variant = run.manifest.variants[check.variant]
     emulate = variant.spec.get("emulate")
-    native = native_equivalent(EmulationConfig.model_validate(emulate)) if emulate else None
+    native = native_dtype(EmulationConfig.model_validate(emulate)) if emulate else None
     freed = memory(run, variant)
     summary = [row for row in check.comparisons if row.scope.level in PANELS[0]]
     return Candidate(
@@ -152,7 +152,7 @@ def _obstacle(variant: VariantRun, freed: Memory, native: str | None) -> str | N
     effective = facts.effective_cache_dtype
     if effective is None:
         return "the server does not say what its cache stores"
-    if effective in UNQUANTIZED:
+    if is_unquantized(effective):
         return f"frees no memory: its cache stores {effective}"
     if freed.freed_share is not None and freed.freed_share < _LEAST_FREED_SHARE:
         return f"frees no memory: its cache holds {freed.capacity_ratio:.2f} times the baseline's tokens"

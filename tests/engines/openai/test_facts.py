@@ -93,7 +93,7 @@ def test_nothing_untrue_is_said_of_a_cache_where_the_device_is_unknown(dtype: st
     asked = variant(dtype)
     found = judge_attached(facts(asked, VLLM.replace("CACHE", dtype)), asked, None)
     message = next(finding.message for finding in found if finding.code == "device_unknown")
-    assert message.startswith(f"{dtype} is none of what vLLM's CPU build stores rightly (bfloat16, float16, fp8, ")
+    assert message.startswith(f"{dtype} is none of what vLLM's CPU engine stores correctly (bfloat16, float16, fp8, ")
 
 
 def test_against_the_baseline() -> None:

