@@ -5,16 +5,12 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import json
-import subprocess
-import sys
-from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
-import yaml
 
 from kveval.config.sweep import EngineConfig, RequestsConfig, VariantConfig, validate_config
 from kveval.engines.client.client import Client
@@ -24,7 +20,6 @@ from kveval.engines.vllm.installation import find_installation
 from kveval.measure.plan.plan import Plan, make_plan
 from kveval.measure.records import record_of, request_of
 from kveval.resources import tasks_directory
-from kveval.run.directory import RunDirectory
 
 pytestmark = [
     pytest.mark.vllm,
@@ -51,28 +46,6 @@ def settings(model: Path, **engine_args: Any) -> dict[str, Any]:
         "aa_share": 0.0,
         "engine": {"kv_cache_gib": 1, "args": engine_args},
     }
-
-
-def test_without_a_tool_parser_tools_are_text_and_conversations_are_messages(
-    one_engine: None, smollm2: Path, tmp_path: Path
-) -> None:
-    config, run = tmp_path / "config.yaml", tmp_path / "run"
-    config.write_text(yaml.safe_dump(settings(smollm2) | {"samples": 2}))
-    command = [sys.executable, "-c", "from kveval.cli.app import main; main()", "sweep", str(config), "--out", str(run)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-    manifest = RunDirectory(run).read_manifest()
-    assert manifest.sampling["asked_through"] == {
-        "fact_update": "chat endpoint", "tools_catalogue": "text", "tools_conversation": "text",
-    }  # fmt: skip
-    records = list(RunDirectory(run).records("bf16"))
-    assert Counter(record.task for record in records) == dict.fromkeys(TASKS, 2)
-    for record in records:
-        assert record.error is None
-        assert 1528 <= record.prompt_tokens <= 1536
-        assert len(record.output_token_ids) == record.output_tokens > 0
-        assert record.logprobs is not None
 
 
 @pytest.fixture(scope="module")
