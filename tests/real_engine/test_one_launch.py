@@ -13,7 +13,7 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from kveval.judge.cold import cold_checks
+from kveval.judge.evidence.cold import cold_comparisons
 from kveval.judge.run_data import load_run
 from kveval.report.sections.cost.capacity import capacity_table
 from kveval.run.directory import RunDirectory
@@ -171,7 +171,7 @@ def test_a_haystack_is_prefilled_once(run: Measured) -> None:
 def test_cold_answers_come_without_the_prefix_cache(run: Measured) -> None:
     cold = list(RunDirectory(run.path).cold_records("bf16"))
     assert [record.cached_tokens for record in cold] == [0, 0, 0]
-    (check,) = cold_checks(load_run(run.path))
+    (check,) = cold_comparisons(load_run(run.path))
     assert (check.asked, check.n, check.unanswered) == (3, 3, 0)
     assert check.hit_share == pytest.approx(check.planned_share, rel=0.05)
     assert "With and without the prefix cache" in (run.path / "report.html").read_text()
