@@ -123,7 +123,7 @@ def test_a_row_longer_than_the_models_window_is_refused(plan_of: Planner, tmp_pa
         PlanError, match=r"mine\.jsonl line 2: \d+ prompt tokens with 256 output tokens do not fit the mod"
     ):
         plan_of(tasks=[rows_file(tmp_path, rows)])
-    with pytest.raises(PlanError, match=r"line 1: .* do not fit max-model-len of bf16, 250; allowed"):
+    with pytest.raises(PlanError, match=r"line 1: .* do not fit max-model-len of bf16, 250; use"):
         plan_of(tasks=[rows_file(tmp_path, rows)], engine={"args": {"max-model-len": 258}})
 
 

@@ -17,7 +17,7 @@ def load_fixed_prompt_tasks(config: SweepConfig) -> list[FixedPromptTask]:
         ConfigError: a row that is not allowed, an unknown task, or two tasks of one name.
         DataError: a task whose data cannot be fetched.
     """
-    from kveval.tasks.external.lm_eval import load_guard
+    from kveval.tasks.external.lm_eval import load_lm_eval_task
     from kveval.tasks.external.prompt_rows import read_prompts
 
     given: dict[str, FixedPromptTask] = {}
@@ -27,7 +27,7 @@ def load_fixed_prompt_tasks(config: SweepConfig) -> list[FixedPromptTask]:
         one = (
             read_prompts(wanted.file, wanted.name, wanted.samples)
             if wanted.file is not None
-            else load_guard(wanted.name, wanted.samples, config.samples)
+            else load_lm_eval_task(wanted.name, wanted.samples, config.samples)
         )
         if one.task.name in given:
             raise ConfigError(f"tasks: {one.task.name} is listed twice; allowed: every one once")

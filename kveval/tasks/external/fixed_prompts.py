@@ -1,4 +1,4 @@
-"""Prompts that are given as they are: nothing is assembled, lengths are what they are."""
+"""Makes samples of prompts that are fixed: kveval assembles nothing, and their lengths are what they are."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _SHOWN_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True)
 class FixedPrompt:
-    """One prompt as its owner wrote it.
+    """One prompt as its author wrote it.
 
     Attributes:
-        where: what messages call it: ``prompts.jsonl line 7``.
+        where: its place as messages name it: ``prompts.jsonl line 7``.
         content: one user turn, or a whole conversation.
-        tools: what the model may call; then `content` is a conversation, sent to the chat endpoint.
-        cluster: prompts of one cluster are not independent of each other; None = this one is.
+        tools: functions the model may call; `content` is then a conversation and goes to the chat endpoint.
+        cluster: prompts of one cluster are not independent of each other; None if this one is.
         doc: what its task's `score` reads beside ``answers``.
-        address: part of its sample_id where equal prompts may be given twice.
+        address: part of its sample_id, for tasks that may hold the same prompt twice.
     """
 
     where: str
@@ -45,18 +45,18 @@ class FixedPrompt:
 
 @dataclass(frozen=True, slots=True)
 class WithTools:
-    """In place of a given task's builder: some of its prompts can be asked through the chat endpoint only."""
+    """Stands in place of a task's builder when some of its prompts need the chat endpoint."""
 
     chat_form: Literal["tools"] = "tools"
 
 
 @dataclass(frozen=True, slots=True)
 class FixedPromptTask:
-    """A task whose prompts are given.
+    """A task whose prompts are fixed.
 
     Attributes:
         task: its name, version and scorer; its builder is None or `WithTools`.
-        prompts: by prompt style, in order.
+        prompts: returns its prompts in order, in a prompt style.
     """
 
     task: Task
@@ -64,19 +64,19 @@ class FixedPromptTask:
 
 
 def length_bin(tokens: int) -> int:
-    """The context_length a given prompt is counted under: the next power of two, from 1024 up; 1025 to 2048 is 2048."""
+    """Returns the context_length that counts a prompt: the next power of two, at least 1024; 1025 gives 2048."""
     return max(SHORTEST_BIN_TOKENS, 1 << (tokens - 1).bit_length())
 
 
-def fixed_prompt_samples(given: FixedPromptTask, prompt_format: PromptFormat, chat: ChatTemplate) -> list[Sample]:
-    """Every prompt as a sample, in order.
+def fixed_prompt_samples(fixed: FixedPromptTask, prompt_format: PromptFormat, chat: ChatTemplate) -> list[Sample]:
+    """Makes a sample of every prompt, in order.
 
-    The prompts of a cluster are one haystack: what all of them begin with is their shared part.
+    The prompts of a cluster are one haystack, and share the tokens that all of them begin with.
 
     Raises:
-        PlanError: messages that cannot be rendered, or the same prompt twice; names the prompt.
+        PlanError: messages cannot be rendered, or a prompt appears twice. Names the prompt.
     """
-    prompts = given.prompts(prompt_format.style)
+    prompts = fixed.prompts(prompt_format.style)
     token_ids = [_token_ids(prompt, prompt_format, chat) for prompt in prompts]
     shared: dict[str | None, np.ndarray] = {}
     for prompt, ids in zip(prompts, token_ids, strict=True):
@@ -84,26 +84,31 @@ def fixed_prompt_samples(given: FixedPromptTask, prompt_format: PromptFormat, ch
     samples: dict[str, Sample] = {}
     for prompt, ids in zip(prompts, token_ids, strict=True):
         begins = shared_prefix(ids, ids) if prompt.cluster is None else shared[prompt.cluster]
-        sample = _sample(given.task, prompt, Prompt(begins, ids[len(begins) :]), chat)
+        sample = _sample(fixed.task, prompt, Prompt(begins, ids[len(begins) :]), chat)
         if sample.sample_id in samples:
             earlier = samples[sample.sample_id].doc["source"]
-            raise PlanError(f"{prompt.where}: the same prompt and answer as {earlier}; allowed: every one once")
+            raise PlanError(f"{prompt.where}: the same prompt and answer as {earlier}; use: each of them once")
         samples[sample.sample_id] = sample
     return list(samples.values())
 
 
 def check_fits(samples: Sequence[Sample], window: int, whose: str, *, least_output_tokens: int = 1) -> None:
-    """Raises PlanError naming the first prompt that does not fit `window` tokens with its output.
+    """Checks that every prompt fits into a window with its output.
 
     Args:
-        least_output_tokens: room for an output, whatever a prompt's own budget.
+        window: in tokens.
+        whose: the window as a message names it: "max-model-len of bf16,".
+        least_output_tokens: counted for the output where a prompt's own budget is smaller.
+
+    Raises:
+        PlanError: a prompt does not fit; names the first.
     """
     for sample in samples:
-        room = window - max(sample.max_output_tokens, least_output_tokens)
-        if len(sample.prompt) > room:
+        most = window - max(sample.max_output_tokens, least_output_tokens)
+        if len(sample.prompt) > most:
             raise PlanError(
                 f"{sample.doc['source']}: {len(sample.prompt)} prompt tokens with {sample.max_output_tokens} output "
-                f"tokens do not fit {whose} {window}; allowed: prompts of up to {max(room, 0)}"
+                f"tokens do not fit {whose} {window}; use: prompts of up to {max(most, 0)}"
             )
 
 
@@ -115,7 +120,7 @@ def _token_ids(prompt: FixedPrompt, prompt_format: PromptFormat, chat: ChatTempl
     if prompt_format.style != "chat" and not prompt.tools:
         raise PlanError(
             f"{prompt.where}: messages need a model with a chat template and prompt_style auto or chat; "
-            "allowed here: prompt"
+            "use: prompt instead of messages"
         )
     try:
         return chat.token_ids(prompt.content, prompt.tools)
@@ -123,38 +128,38 @@ def _token_ids(prompt: FixedPrompt, prompt_format: PromptFormat, chat: ChatTempl
         raise PlanError(f"{prompt.where}: {error}") from error
 
 
-def _sample(task: Task, given: FixedPrompt, prompt: Prompt, chat: ChatTemplate) -> Sample:
-    identity = [task.name, task.version, given.max_output_tokens, list(given.stop), given.address]
-    content = [list(given.answers), dict(given.doc), [dict(tool) for tool in given.tools], prompt.sha256()]
+def _sample(task: Task, fixed: FixedPrompt, prompt: Prompt, chat: ChatTemplate) -> Sample:
+    identity = [task.name, task.version, fixed.max_output_tokens, list(fixed.stop), fixed.address]
+    content = [list(fixed.answers), dict(fixed.doc), [dict(tool) for tool in fixed.tools], prompt.sha256()]
     sample_id = hashlib.sha256(json.dumps([*identity, *content]).encode()).hexdigest()[:16]
-    cluster = hashlib.sha256(json.dumps([task.name, given.cluster]).encode()).hexdigest()[:16]
+    cluster = hashlib.sha256(json.dumps([task.name, fixed.cluster]).encode()).hexdigest()[:16]
     return Sample(
         sample_id=sample_id,
-        haystack_id=sample_id if given.cluster is None else cluster,
+        haystack_id=sample_id if fixed.cluster is None else cluster,
         task=task.name,
         family=task.family,
         context_length=length_bin(len(prompt)),
         prompt=prompt,
         depth_percent=None,
         doc={
-            "question": f"{given.where}: {_end_of(given.content)}",
-            "answers": list(given.answers),
+            "question": f"{fixed.where}: {_end_of(fixed.content)}",
+            "answers": list(fixed.answers),
             "distractors": [],
             "absent": False,
             "excerpts": [],
-            "source": given.where,
-            **given.doc,
+            "source": fixed.where,
+            **fixed.doc,
         },
-        max_output_tokens=given.max_output_tokens,
-        stop=given.stop,
-        chat=Chat(tuple(given.content), given.tools, template_kwargs=chat.variables)
-        if given.tools and not isinstance(given.content, str)
+        max_output_tokens=fixed.max_output_tokens,
+        stop=fixed.stop,
+        chat=Chat(tuple(fixed.content), fixed.tools, template_kwargs=chat.variables)
+        if fixed.tools and not isinstance(fixed.content, str)
         else None,
     )
 
 
 def _end_of(content: str | Messages) -> str:
-    """The end of what is asked: enough to recognize it by."""
+    """Returns the end of what is asked, long enough to recognize the prompt."""
     if not isinstance(content, str):
         asked = [message for message in content if message["role"] != "assistant"] or content
         content = str(asked[-1].get("content") or "")

@@ -1,4 +1,4 @@
-"""lm-eval's tasks load their data from the Hugging Face hub; where there is none, that must end, and soon."""
+"""Lets lm-eval's tasks load data from the Hugging Face hub, and fail soon where the hub cannot be reached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import httpx
 
 _PROBE_SECONDS = 5.0
 _SWITCHES = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_EVALUATE_OFFLINE")
-# Where libraries that are imported already keep the switch.
+# Libraries read the variables once, when they are imported, and keep the switch here.
 _FLAGS = (
     ("huggingface_hub.constants", "HF_HUB_OFFLINE"),
     ("datasets.config", "HF_HUB_OFFLINE"),
@@ -22,18 +22,19 @@ _HUB_MODULES = ("huggingface_hub", "httpx", "requests", "urllib3", "aiohttp", "d
 
 
 def hub_endpoint() -> str:
+    """Returns the hub's address, which HF_ENDPOINT may change."""
     return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
 
 
 @contextmanager
 def hub_bounded() -> Iterator[str]:
-    """Where the hub does not answer within seconds, everything inside works from local caches alone.
+    """Makes everything inside use local caches alone when the hub does not answer within seconds.
 
-    Without it, the libraries try again for half a minute and more per file. An environment that says offline is
-    believed, also by libraries that were imported before it said so. Yields the hub's address.
+    Otherwise the libraries retry for half a minute or more per file. An environment that says offline counts too, even
+    if libraries were imported before it said so. Yields the hub's address.
     """
-    told = any(os.environ.get(name, "0").upper() in ("1", "ON", "YES", "TRUE") for name in _SWITCHES)
-    if not told and _answers():
+    offline = any(os.environ.get(name, "0").upper() in ("1", "ON", "YES", "TRUE") for name in _SWITCHES)
+    if not offline and _answers():
         yield hub_endpoint()
         return
     variables = {name: os.environ.get(name) for name in _SWITCHES}
@@ -66,7 +67,7 @@ def _answers() -> bool:
 
 
 def needs_hub(error: BaseException) -> bool:
-    """Whether an error, or one it came from, is of looking for something on the hub."""
+    """Returns whether an error, or one that caused it, came from looking for something on the hub."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:

@@ -1,4 +1,4 @@
-"""lm-eval's own generation tasks as guards: its prompts, its scoring, kveval's pairing, records and judge."""
+"""Runs lm-eval's own generation tasks with its prompts and scorers, and kveval's pairing, records and judge."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ _FEWSHOT_SEED = 1234
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What decides: a metric under one of the task's filters."""
+    """The metric that decides, under one of the task's filters."""
 
     name: str
     filter: str
 
 
-def load_guard(name: str, samples: int | None = None, at_most: int | None = None) -> FixedPromptTask:
-    """A task by the name lm-eval has for it, or by the path of its YAML file.
+def load_lm_eval_task(name: str, samples: int | None = None, at_most: int | None = None) -> FixedPromptTask:
+    """Loads a task by lm-eval's name for it, or by the path of its YAML file.
 
     Args:
-        name: ``lm_eval:gsm8k`` or ``lm_eval:path/to/task.yaml``. Names make lm-eval index its 14,683 tasks: seconds.
-        samples: documents to ask, the first ones; the task has to have them.
-        at_most: the same, but fewer will do.
+        name: ``lm_eval:gsm8k`` or ``lm_eval:path/to/task.yaml``. For a name, lm-eval takes seconds to index its tasks.
+        samples: how many documents to ask, from the first; the task must have as many.
+        at_most: the same, but the task may have fewer.
 
     Raises:
-        ConfigError: no such task, or one that cannot be asked this way.
-        DataError: its data would have to come from a hub that cannot be reached.
+        ConfigError: there is no such task, or kveval cannot ask it.
+        DataError: its data has to be downloaded, and the hub cannot be reached.
     """
     wanted = name.removeprefix(PREFIX)
     with quiet(), hub_bounded() as hub:
@@ -54,12 +54,12 @@ def load_guard(name: str, samples: int | None = None, at_most: int | None = None
         except KvevalError:
             raise
         except StopIteration as error:
-            raise ConfigError(f"tasks: {name} has no documents; allowed: a task whose data has rows") from error
+            raise ConfigError(f"tasks: {name} has no documents; use: a task whose data has rows") from error
         except Exception as error:  # lm-eval, datasets and a task's own code raise whatever they like
             if needs_hub(error):
                 raise DataError(
                     f"{name}: its data has to be downloaded, and {hub} cannot be reached ({one_line(error)}); "
-                    "run it once where it can, or use a task whose data lies on this machine"
+                    "run it once where it can, or use a task whose data is on this machine"
                 ) from error
             raise ConfigError(f"tasks: {name} cannot be loaded: {one_line(error)}") from error
         refusal = _refusal(found)
@@ -67,11 +67,11 @@ def load_guard(name: str, samples: int | None = None, at_most: int | None = None
             raise ConfigError(f"tasks: {name} {refusal}")
         documents = [dict(document) for document in found.eval_docs]
         if samples is not None and samples > len(documents):
-            raise ConfigError(f"tasks: samples={samples} of {name}; allowed: up to {len(documents)}, its documents")
+            raise ConfigError(f"tasks: samples={samples} of {name}; use: up to {len(documents)}, the documents it has")
         documents = documents[: samples or at_most]
         metric = _decision(found, documents[0], name)
-    guard = _Guard(found, documents, metric, PREFIX + str(found.config.task))
-    return FixedPromptTask(guard.task(), guard.prompts)
+    loaded = _LmEvalTask(found, documents, metric, PREFIX + str(found.config.task))
+    return FixedPromptTask(loaded.task(), loaded.prompts)
 
 
 def _find(wanted: str) -> Any:
@@ -82,9 +82,9 @@ def _find(wanted: str) -> Any:
     if wanted.endswith((".yaml", ".yml")):
         path = Path(wanted).expanduser()
         if not path.is_file():
-            raise ConfigError(f"tasks: {PREFIX}{wanted}: no such file; allowed: a task's YAML file, or its name")
+            raise ConfigError(f"tasks: {PREFIX}{wanted}: no such file; use: a task's YAML file, or its name")
         if "group" in (declared := read_task_file(path)) or isinstance(declared.get("task"), list):
-            raise ConfigError(f"tasks: {PREFIX}{wanted} is a group of tasks; allowed: one of the tasks in it")
+            raise ConfigError(f"tasks: {PREFIX}{wanted} is a group of tasks; use: one of the tasks in it")
         manager, spec = TaskManager(include_path=str(path.parent), include_defaults=False), str(path)
     else:
         manager, spec = TaskManager(), wanted
@@ -92,38 +92,38 @@ def _find(wanted: str) -> Any:
             close = difflib.get_close_matches(wanted, manager.all_subtasks, n=3, cutoff=0.5)
             near = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
             raise ConfigError(
-                f"tasks: lm-eval has no task {wanted!r}; {near}allowed: what `lm_eval ls tasks` lists, or the path of "
+                f"tasks: lm-eval has no task {wanted!r}; {near}use: what `lm_eval ls tasks` lists, or the path of "
                 "a task's YAML file"
             )
         if wanted not in manager.all_subtasks:
-            raise ConfigError(f"tasks: {PREFIX}{wanted} is a group of tasks; allowed: one of the tasks in it")
+            raise ConfigError(f"tasks: {PREFIX}{wanted} is a group of tasks; use: one of the tasks in it")
     loaded = manager.load([spec])["tasks"]
     if len(loaded) != 1:
-        raise ConfigError(f"tasks: {PREFIX}{wanted} holds {len(loaded)} tasks; allowed: one")
+        raise ConfigError(f"tasks: {PREFIX}{wanted} has {len(loaded)} tasks; use: a file with one")
     return next(iter(loaded.values()))
 
 
 def _refusal(task: Any) -> str | None:
-    """Why a task cannot be asked as plain questions, each once and greedily."""
+    """Returns why a task cannot be asked as plain questions, each of them once; None if it can."""
     if task.OUTPUT_TYPE != "generate_until":
-        return f"is of output_type {task.OUTPUT_TYPE!r}; allowed: generate_until, where the model writes its answer"
+        return f"is of output_type {task.OUTPUT_TYPE!r}; use: generate_until, where the model writes its answer"
     if getattr(task, "MULTIMODAL", False):
-        return "asks about images or sound; allowed: text"
+        return "asks about images or sound; use: text"
     if getattr(task, "UNSAFE_CODE", False):
-        return "runs what the model writes outside of any sandbox; allowed: tasks without unsafe_code, or code_execute"
+        return "runs what the model writes outside of any sandbox; use: tasks without unsafe_code, or code_execute"
     if (task.config.repeats or 1) > 1:
-        return f"asks every question {task.config.repeats} times; allowed: repeats: 1"
+        return f"asks every question {task.config.repeats} times; use: repeats: 1"
     unknown = [name for name, function in task._metric_fn_list.items() if function is None]
     if unknown and task.config.process_results is None:
-        return f"has the metric {unknown[0]!r}, which lm-eval does not know; allowed: one it does, or process_results"
+        return f"has the metric {unknown[0]!r}, which lm-eval does not know; use: a metric it knows, or process_results"
     return None
 
 
 def _decision(task: Any, document: Mapping[str, Any], name: str) -> Metric:
-    """The first metric of the first filter that is a number from 0 to 1 for one answer, more being better.
+    """Returns the first metric of the first filter that is a number from 0 to 1 for one answer, higher is better.
 
     Raises:
-        ConfigError: there is none, or the task's own code fails.
+        ConfigError: there is no such metric, or the task's own code fails.
     """
     with user_code(f"tasks: the scorer of {name}"):
         target = task.doc_to_target(document)
@@ -136,12 +136,12 @@ def _decision(task: Any, document: Mapping[str, Any], name: str) -> Metric:
             return Metric(metric, first)
     raise ConfigError(
         f"tasks: {name} has the metrics {', '.join(map(str, results[first]))}, none of which is a number from 0 to 1 "
-        "for a single answer; allowed: tasks with one such, as exact_match"
+        "for a single answer; use: tasks with such a metric, for example as exact_match"
     )
 
 
 def _results(task: Any, document: Mapping[str, Any], text: str) -> dict[str, Mapping[str, Any]]:
-    """Metrics of one output by filter, made as lm-eval's evaluator makes them."""
+    """Returns the metrics of one output by filter, as lm-eval's evaluator computes them."""
     from lm_eval.api.instance import Instance
 
     instance = Instance(request_type="generate_until", doc=dict(document), arguments=("", {}), idx=0, resps=[text])
@@ -150,7 +150,7 @@ def _results(task: Any, document: Mapping[str, Any], text: str) -> dict[str, Map
         ensemble.apply([instance])
         metrics = task.process_results(dict(document), [instance.filtered_resps[ensemble.name]])
         if not isinstance(metrics, Mapping):
-            raise TypeError(f"process_results returns {metrics!r}; allowed: a dict of metrics")
+            raise TypeError(f"process_results returns {metrics!r}; use: a dict of metrics")
         results[ensemble.name] = metrics
     return results
 
@@ -163,8 +163,8 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-class _Guard:
-    """One of lm-eval's tasks with the documents that are asked."""
+class _LmEvalTask:
+    """Asks some documents of one of lm-eval's tasks, and scores the outputs."""
 
     def __init__(self, task: Any, documents: Sequence[Mapping[str, Any]], metric: Metric, name: str) -> None:
         self._task = task
@@ -196,7 +196,7 @@ class _Guard:
         )
 
     def prompts(self, style: PromptStyle) -> list[FixedPrompt]:
-        """What ``lm_eval`` would send, with ``--apply_chat_template`` where the style is chat."""
+        """Returns what ``lm_eval`` would send, with ``--apply_chat_template`` where the style is chat."""
         with user_code(f"tasks: the prompt of {self._name}"), quiet():
             self._task.set_fewshot_seed(_FEWSHOT_SEED)
             return list(self._prompts(style))
@@ -221,10 +221,10 @@ class _Guard:
             )
 
     def score(self, doc: Mapping[str, Any], text: str) -> dict[str, float]:
-        """lm-eval's metrics of an output.
+        """Returns lm-eval's metrics of an output, and the one that decides as ``score``.
 
         Raises:
-            ConfigError: its scorer fails on the output, or what decides is no number from 0 to 1.
+            ConfigError: the scorer fails on the output, or the metric that decides is not a number from 0 to 1.
         """
         with user_code(f"the scorer of {self._name}"), quiet():
             results = _results(self._task, self._documents[doc["document"]], text)
@@ -236,7 +236,7 @@ class _Guard:
         }
         decides = numbers.get(f"{self._metric.name},{self._metric.filter}")
         if decides is None or not 0 <= decides <= 1:
-            raise ConfigError(f"the scorer of {self._name} returns {results}; allowed: a number from 0 to 1")
+            raise ConfigError(f"the scorer of {self._name} returns {results}; use: a number from 0 to 1")
         return {"score": decides, **numbers}
 
 

@@ -1,10 +1,10 @@
-"""One's own prompts: a JSON Lines file, one prompt with its expected answer a line."""
+"""Reads the user's own prompts: a JSON Lines file with one prompt and its expected answer on each line."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,12 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from kveval.config.messages import key_of, reason_of
 from kveval.errors import ConfigError, nearest
 from kveval.tasks.external.fixed_prompts import FixedPrompt, FixedPromptTask, WithTools
-from kveval.tasks.external.row_scorers import SCORERS, reference, score_row
+from kveval.tasks.external.row_scorers import SCORERS, score_row
+from kveval.tasks.scoring.json_answers import loads
 from kveval.tasks.task import Task
 
 FAMILY = "own"
 DEFAULT_OUTPUT_TOKENS = 256
-ALL_SCORERS = (*SCORERS, "none")
 _SHOWN_CHARACTERS = 80
 
 Text = Annotated[str, Field(min_length=1, strict=True)]
@@ -29,7 +29,7 @@ class _Row(BaseModel):
 
 
 class Message(_Row):
-    """A message as chat endpoints take it. `content` may be None beside `tool_calls` only."""
+    """A message as chat endpoints take it. It has `content` unless it has `tool_calls`."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: Annotated[str, Field(strict=True)] | None = None
@@ -54,10 +54,12 @@ class PromptRow(_Row):
     """One line of the file.
 
     Attributes:
-        prompt: one user turn; a model without a chat template continues it. Either it or `messages`.
-        tools: what the model may call.
-        answer, answers: one, or several of which any is right; what they mean is the scorer's.
-        cluster: rows with one are not independent: the same document, the same conversation.
+        prompt: one user turn; a model without a chat template continues it. A row has either this or `messages`.
+        tools: functions the model may call.
+        answer: the right answer, in the form the scorer takes.
+        answers: several answers, each of which is right.
+        scorer: a key of `SCORERS`.
+        cluster: rows of one cluster share a document or a conversation, so they are not independent.
     """
 
     id: str | int | None = None
@@ -73,8 +75,8 @@ class PromptRow(_Row):
     @field_validator("scorer")
     @classmethod
     def _known_scorer(cls, name: str) -> str:
-        if name not in ALL_SCORERS:
-            raise ValueError(nearest(name, ALL_SCORERS))
+        if name not in SCORERS:
+            raise ValueError(nearest(name, SCORERS))
         return name
 
     @field_validator("messages")
@@ -82,25 +84,25 @@ class PromptRow(_Row):
     def _asks(cls, messages: list[Message] | None) -> list[Message] | None:
         for position, message in enumerate(messages or ()):
             if message.content is None and not message.tool_calls:
-                raise ValueError(f"message {position} has no content; allowed: text")
+                raise ValueError(f"message {position} has no content; use: text")
         if messages and messages[-1].role not in ("user", "tool"):
-            raise ValueError(f"the last message is of role {messages[-1].role!r}; allowed: user or tool")
+            raise ValueError(f"the last message is of role {messages[-1].role!r}; use: user or tool")
         return messages
 
 
 def read_prompts(path: Path, name: str, samples: int | None = None) -> FixedPromptTask:
-    """A file of prompts as a task.
+    """Reads a file of prompts as a task.
 
     Args:
-        samples: the first so many rows only; None = all.
+        samples: how many rows to take from the top; None takes all.
 
     Raises:
-        ConfigError: no such file, or a row that is not allowed: one line with file, line number, key and value.
+        ConfigError: the file cannot be read, or a row is wrong. Names file, line number, key and value on one line.
     """
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"tasks: {path} cannot be read ({error.strerror}); allowed: a JSON Lines file") from error
+        raise ConfigError(f"tasks: {path} cannot be read ({error.strerror}); use: a JSON Lines file") from error
     rows, problems = [], []
     for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):
         if not line.strip():
@@ -114,9 +116,9 @@ def read_prompts(path: Path, name: str, samples: int | None = None) -> FixedProm
         others = f" (wrong too: line {', '.join(str(n) for n, _ in problems[1:10])})" if len(problems) > 1 else ""
         raise ConfigError(f"{path} line {number}: {first}{others}")
     if not rows:
-        raise ConfigError(f"{path}: holds no prompts; allowed: one JSON object a line")
+        raise ConfigError(f"{path}: has no prompts; use: one JSON object on each line")
     if samples is not None and samples > len(rows):
-        raise ConfigError(f"tasks: samples={samples} of {path}; allowed: up to {len(rows)}, its rows")
+        raise ConfigError(f"tasks: samples={samples} of {path}; use: up to {len(rows)}, the rows it has")
     rows = rows[:samples]
     builder = WithTools() if any(row.tools for row in rows) else None
     return FixedPromptTask(_task(path, name, builder, hashlib.sha256(content).hexdigest()), lambda _: rows)
@@ -139,16 +141,16 @@ def _task(path: Path, name: str, builder: WithTools | None, sha256: str) -> Task
 def _parsed(line: bytes) -> PromptRow:
     try:
         text = line.decode("utf-8")
-        data = json.loads(text, parse_constant=_no_number)
+        data = loads(text)
         json.dumps(data, ensure_ascii=False).encode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 (byte {error.start})") from error
     except UnicodeEncodeError as error:
-        raise ValueError("half of a surrogate pair, which is no text") from error
-    except (ValueError, RecursionError) as error:
+        raise ValueError("half of a surrogate pair, which is not text") from error
+    except ValueError as error:
         raise ValueError(f"not JSON: {error}") from error
     if not isinstance(data, dict):
-        raise ValueError(f'{_shown(data)} is not an object; allowed: {{"prompt": ..., "answer": ...}}')
+        raise ValueError(f'{_shown(data)} is not an object; use: {{"prompt": ..., "answer": ...}}')
     try:
         row = PromptRow.model_validate(data)
     except ValidationError as error:
@@ -159,27 +161,26 @@ def _parsed(line: bytes) -> PromptRow:
 
 
 def _conflicts(row: PromptRow) -> Iterator[str]:
-    """What no single key shows."""
+    """Yields what is wrong between keys that are right alone."""
+    scorer = SCORERS[row.scorer]
     if (row.prompt is None) == (row.messages is None):
-        yield f"prompt, messages: {'neither' if row.prompt is None else 'both'} given; allowed: one of them"
+        yield f"prompt, messages: {'neither' if row.prompt is None else 'both'} given; use: one of them"
     if row.answer is not None and row.answers is not None:
-        yield "answer, answers: both given; allowed: one of them"
-    # null is an answer among JSON values only.
-    null = row.scorer == "json" and "answer" in row.model_fields_set
+        yield "answer, answers: both given; use: one of them"
+    null = scorer.takes_null and "answer" in row.model_fields_set
     given = row.answers is not None or row.answer is not None or null
-    if row.scorer == "none" and given:
-        yield "scorer: 'none' with an answer; allowed: no answer, or " + ", ".join(SCORERS)
-    if row.scorer != "none" and not given:
-        yield f"answer: not given, and scorer {row.scorer!r} needs one; allowed: answer, answers, or scorer none"
-    if row.scorer == "tool_call" and not row.tools:
-        yield "scorer: 'tool_call' without tools; allowed: with tools"
+    if scorer.reference is None and given:
+        comparing = ", ".join(name for name, one in SCORERS.items() if one.reference)
+        yield f"scorer: {row.scorer!r} with an answer; use: no answer, or {comparing}"
+    if scorer.reference is not None and not given:
+        yield f"answer: not given, and scorer {row.scorer!r} needs one; use: answer, answers, or scorer none"
+    if scorer.needs_tools and not row.tools:
+        yield f"scorer: {row.scorer!r} without tools; use: tools beside it"
 
 
 def _prompt(where: str, row: PromptRow) -> FixedPrompt:
-    key, given = ("answers", row.answers) if row.answers is not None else ("answer", [row.answer])
-    answers = () if row.scorer == "none" else tuple(_references(row.scorer, key, given))
     doc: dict[str, Any] = {"scorer": row.scorer}
-    if row.scorer == "none":
+    if SCORERS[row.scorer].reference is None:
         doc["scored"] = False
     if row.id is not None:
         doc["id"] = row.id
@@ -188,7 +189,7 @@ def _prompt(where: str, row: PromptRow) -> FixedPrompt:
     return FixedPrompt(
         where=where,
         content=conversation if row.tools or row.prompt is None else row.prompt,
-        answers=answers,
+        answers=tuple(_references(row)),
         max_output_tokens=row.max_output_tokens,
         tools=tuple(tool.model_dump(exclude_none=True) for tool in row.tools or ()),
         cluster=None if row.cluster is None else str(row.cluster),
@@ -196,12 +197,16 @@ def _prompt(where: str, row: PromptRow) -> FixedPrompt:
     )
 
 
-def _references(scorer: str, key: str, answers: Iterable[Any]) -> Iterator[str]:
+def _references(row: PromptRow) -> Iterator[str]:
+    reference = SCORERS[row.scorer].reference
+    if reference is None:
+        return
+    key, answers = ("answers", row.answers) if row.answers is not None else ("answer", [row.answer])
     for answer in answers:
         try:
-            yield reference(scorer, answer)
+            yield reference(answer)
         except ValueError as error:
-            raise ValueError(f"{key}: {_shown(answer)} with scorer {scorer!r}; {error}") from error
+            raise ValueError(f"{key}: {_shown(answer)} with scorer {row.scorer!r}; {error}") from error
 
 
 def _explain(error: ValidationError) -> str:
@@ -220,7 +225,3 @@ def _explain(error: ValidationError) -> str:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
-
-
-def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")

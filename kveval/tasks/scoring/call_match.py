@@ -11,7 +11,7 @@ that the parameter may be left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 _PYTHON = {
@@ -25,14 +25,21 @@ Call = Mapping[str, Any]
 
 
 def same_calls(calls: Sequence[Call], expected: Sequence[Mapping[str, Any]], functions: Mapping[str, Any]) -> bool:
-    """Whether every expected call was made and no other, in any order.
+    """Returns whether every expected call was made and no other, in any order.
 
     Args:
         functions: BFCL's declarations of the expected functions by name.
     """
+    return same_in_any_order(calls, expected, lambda call, one: same_call(call, one, functions[one["name"]]))
+
+
+def same_in_any_order(
+    calls: Sequence[Call], expected: Sequence[Mapping[str, Any]], same: Callable[[Call, Mapping[str, Any]], bool]
+) -> bool:
+    """Returns whether calls and expected calls can be paired so that both of each pair are the same."""
     left = list(calls)
     for one in expected:
-        found = next((call for call in left if same_call(call, one, functions[one["name"]])), None)
+        found = next((call for call in left if same(call, one)), None)
         if found is None:
             return False
         left.remove(found)
@@ -40,7 +47,7 @@ def same_calls(calls: Sequence[Call], expected: Sequence[Mapping[str, Any]], fun
 
 
 def same_call(call: Call, expected: Mapping[str, Any], function: Mapping[str, Any]) -> bool:
-    """Whether a call is the expected one; see the module's rule."""
+    """Returns whether a call is the expected one, by the rule of this module."""
     given, allowed = call["arguments"], expected["parameters"]
     declared = function["parameters"]["properties"]
     if call["name"] != expected["name"] or not isinstance(given, Mapping):

@@ -1,4 +1,4 @@
-"""JSON in an output: found whatever stands around it, checked against its schema, compared with what was asked."""
+"""Finds JSON in an output, and compares JSON values."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ import re
 from typing import Any
 
 _OPENING = re.compile(r"[{\[]")
-_MOST_FAILURES = (
-    1000  # each costs time in proportion to the text; an output of nothing but braces must not cost minutes
-)
+# Each failure costs time in proportion to the text, and an output of nothing but braces must not cost minutes.
+_MOST_FAILURES = 1000
 
 
 def json_values(text: str) -> list[Any]:
-    """Objects and arrays of a text in their order, outermost only; whatever is around or between them is skipped.
+    """Returns the outermost objects and arrays of a text in their order, and skips everything around them.
 
-    Strict JSON: no comments, single quotes, trailing commas, NaN or duplicate keys.
+    Strict JSON only: no comments, single quotes, trailing commas, NaN or duplicate keys.
     """
     decoder = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_unique)
     found, at = [], 0
@@ -32,8 +31,20 @@ def json_values(text: str) -> list[Any]:
     return found
 
 
+def loads(text: str) -> Any:
+    """Returns the JSON value that a text is.
+
+    Raises:
+        ValueError: the text is anything else, holds NaN or an infinity, or is nested too deep.
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+
+
 def same_json(one: Any, other: Any) -> bool:
-    """Equality of JSON values: 1 is 1.0, but neither is true or "1"; key order does not matter."""
+    """Returns whether two JSON values are equal: 1 is 1.0, but neither is true or "1"; key order does not matter."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same_json(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
@@ -50,5 +61,5 @@ def _refuse(constant: str) -> float:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("a key appears twice")
     return found

@@ -49,7 +49,7 @@ _SPELLING = regex.compile(
     regex.VERBOSE,
 )
 _SIGN = r"(?:[-–](?<![\w)\]%°–-].)(?<!\d[ ].)(?=\.?\d))?"  # -5, but neither a range nor a hyphen
-_CLOCK = r"(?<=\d):(?=\d[^\W_]{0,3}(?![^\W_]))"  # 10:30, 10:30pm; but "1:48213" numbers a line
+_CLOCK = r"(?<=\d):(?=\d{1,4}[^\W\d_]{0,4}(?![^\W_]))"  # 10:30, 10:30pm; but "1:48213" numbers a line
 _WORD = regex.compile(
     rf"""
       {_SIGN}

@@ -102,7 +102,7 @@ def test_ids_depend_on_what_is_asked_and_not_on_the_line() -> None:
 
 
 def test_the_same_prompt_twice_is_refused_with_both_lines() -> None:
-    with pytest.raises(PlanError, match=r"line 5: the same prompt and answer as prompts\.jsonl line 2; allowed"):
+    with pytest.raises(PlanError, match=r"line 5: the same prompt and answer as prompts\.jsonl line 2; use"):
         samples_of([prompt("What?", 2), prompt("Other?", 3), prompt("What?", 5)])
 
 

@@ -61,7 +61,7 @@ def test_a_changed_file_is_another_input(tmp_path: Path) -> None:
 def test_the_first_rows_can_be_chosen(tmp_path: Path) -> None:
     file = written(tmp_path, GOOD, {**GOOD, "prompt": "And this?"})
     assert len(read_prompts(file, "mine", 1).prompts("chat")) == 1
-    with pytest.raises(ConfigError, match=r"samples=3 of .*prompts.jsonl; allowed: up to 2, its rows"):
+    with pytest.raises(ConfigError, match=r"samples=3 of .*prompts.jsonl; use: up to 2, the rows it has"):
         read_prompts(file, "mine", 3)
 
 
@@ -69,18 +69,18 @@ def test_the_first_rows_can_be_chosen(tmp_path: Path) -> None:
     ("row", "says"),
     [
         ("{", "not JSON: "),
-        ("[1]\n", r"\[1\] is not an object; allowed: "),
-        ('{"prompt": "x", "answer": NaN}\n', "not JSON: NaN is no JSON"),
+        ("[1]\n", r"\[1\] is not an object; use: "),
+        ('{"prompt": "x", "answer": NaN}\n', "not JSON: NaN is not JSON"),
         ('{"prompt": "\\ud800", "answer": "x"}\n', "half of a surrogate pair"),
         ("[" * 100_000 + "\n", "not JSON: "),
         ({"prompt": "x", "answer": "y", "scoer": "exact"}, "unknown key 'scoer'; did you mean 'scorer'"),
-        ({"answer": "y"}, "prompt, messages: neither given; allowed: one of them"),
+        ({"answer": "y"}, "prompt, messages: neither given; use: one of them"),
         ({"prompt": "x", "messages": [{"role": "user", "content": "x"}], "answer": "y"}, "both given"),
         ({"prompt": "", "answer": "y"}, "prompt: ''; "),
         ({"prompt": 5, "answer": "y"}, "prompt: 5; use: text"),
         (
             {"prompt": "x"},
-            "answer: not given, and scorer 'contains' needs one; allowed: answer, answers, or scorer none",
+            "answer: not given, and scorer 'contains' needs one; use: answer, answers, or scorer none",
         ),
         ({"prompt": "x", "answer": None}, "answer: not given"),
         ({"prompt": "x", "answer": "a", "answers": ["b"]}, "answer, answers: both given"),
@@ -90,20 +90,20 @@ def test_the_first_rows_can_be_chosen(tmp_path: Path) -> None:
         ({"prompt": "x", "answer": "(", "scorer": "regex"}, r"answer: '\(' with scorer 'regex'; not a regular"),
         (
             {"prompt": "x", "answers": ["{}", "{a"], "scorer": "json"},
-            "answers: '{a' with scorer 'json'; allowed: a JSON",
+            "answers: '{a' with scorer 'json'; use: a JSON",
         ),
         ({"prompt": "x", "answer": "a", "max_output_tokens": 0}, "max_output_tokens: 0; "),
         ({"prompt": "x", "answer": "a", "max_output_tokens": "5"}, "max_output_tokens: '5'; "),
         ({"messages": [], "answer": "y"}, r"messages: \[\]; "),
         ({"messages": [{"role": "human", "content": "x"}], "answer": "y"}, "messages.0.role: 'human'; .*'user'"),
-        ({"messages": [{"role": "user"}], "answer": "y"}, "message 0 has no content; allowed: text"),
+        ({"messages": [{"role": "user"}], "answer": "y"}, "message 0 has no content; use: text"),
         (
             {"messages": [{"role": "user", "contents": "x"}], "answer": "y"},
             "unknown key 'messages.0.contents'; did you",
         ),
         (
             {"messages": [{"role": "assistant", "content": "x"}], "answer": "y"},
-            "role 'assistant'; allowed: user or tool",
+            "role 'assistant'; use: user or tool",
         ),
         ({"prompt": "x", "tools": [{"type": "function"}], "answer": "y"}, "tools.0.function: required, not given"),
         ({"prompt": "x", "scorer": "tool_call", "answer": {"look_up": {}}}, "'tool_call' without tools"),
@@ -125,8 +125,8 @@ def test_further_bad_rows_are_counted(tmp_path: Path) -> None:
         read_prompts(file, "mine")
 
 
-def test_files_that_hold_no_prompts(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="holds no prompts"):
+def test_a_file_without_prompts_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="has no prompts"):
         read_prompts(written(tmp_path, "\n\n"), "mine")
     with pytest.raises(ConfigError, match="cannot be read"):
         read_prompts(tmp_path / "nothing.jsonl", "mine")
