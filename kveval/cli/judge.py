@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from kveval.cli.console import STDOUT, print_json
-from kveval.errors import UsageError
+from kveval.cli.policy_flags import policy_flags
 
 judge_app = typer.Typer()
 
-Margin = Annotated[float | None, typer.Option(help="Largest loss accepted, such as 0.02 for 2 points.")]
-FamilyMargins = Annotated[
-    list[str] | None, typer.Option(help="Margin of one task family, such as needle=0.01; may be repeated.")
-]
-Confidence = Annotated[float | None, typer.Option(help="Of every interval, such as 0.95.")]
-MinBaselineScore = Annotated[float | None, typer.Option(help="Least overall score of the baseline.")]
-MaxUnansweredShare = Annotated[
-    float | None, typer.Option(help="Share of unanswered samples above which the infrastructure is to blame.")
-]
 PolicyConfig = Annotated[
     str | None, typer.Option(help="Take the policy from this sweep configuration, not from the run's own.")
 ]
@@ -30,23 +22,19 @@ PolicyConfig = Annotated[
     epilog="Examples:\n\n"
     "  kveval gate runs/tonight\n\n"
     "  kveval gate runs/tonight --against baselines/llama-8b.json\n\n"
-    "  kveval gate runs/tonight --margin 0.02 --family-margin needle=0.01 --undecided allow\n\n"
+    "  kveval gate runs/tonight --margin 0.02 --margins needle=0.01,code=0.05 --undecided allow\n\n"
     "  kveval gate runs/tonight --out ci --json\n\n"
-    "Exit codes: 0 pass, 1 regression, 2 usage, 3 infrastructure, 4 incomparable, 5 undecided where that blocks."
+    "Exit codes: 0 pass, 1 regression, 2 usage, 3 infrastructure, 4 incomparable, 5 undecided and the policy"
+    " blocks on it."
 )
+@policy_flags()
 def gate(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
     against: Annotated[
         Path | None, typer.Option(help="A blessed file: also compare every variant with itself in that run.")
     ] = None,
-    margin: Margin = None,
-    family_margin: FamilyMargins = None,
-    confidence: Confidence = None,
-    undecided: Annotated[
-        str | None, typer.Option(help="block, or allow: whether an open verdict keeps the gate shut.")
-    ] = None,
-    min_baseline_score: MinBaselineScore = None,
-    max_unanswered_share: MaxUnansweredShare = None,
+    *,
+    policy: Mapping[str, Any],
     config: PolicyConfig = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for junit.xml, summary.md and verdict.json; default RUN.")
@@ -56,16 +44,7 @@ def gate(
     """Decide by policy whether a run passes: against its own baseline, and against a blessed run."""
     from kveval.report.files import gate as gates
 
-    flags = {
-        "margin": margin,
-        "margins": _margins(family_margin),
-        "confidence": confidence,
-        "undecided": undecided,
-        "min_baseline_score": min_baseline_score,
-        "max_unanswered_share": max_unanswered_share,
-    }
-    given = {key: value for key, value in flags.items() if value is not None}
-    decision = gates.decide(run, against=against, config=config, overrides=given, out=out)
+    decision = gates.decide(run, against=against, config=config, overrides=policy, out=out)
     if as_json:
         print_json(decision.document)
     else:
@@ -74,32 +53,19 @@ def gate(
     raise typer.Exit(decision.document["exit_code"])
 
 
-def _margins(texts: list[str] | None) -> dict[str, float] | None:
-    margins = {}
-    for text in texts or []:
-        family, _, number = text.partition("=")
-        try:
-            margins[family.strip()] = float(number)
-        except ValueError:
-            raise UsageError(f"--family-margin: {text!r} is not FAMILY=MARGIN; allowed: such as needle=0.01") from None
-    return margins or None
-
-
 @judge_app.command(
     epilog="Examples:\n\n"
     "  kveval recommend runs/tonight\n\n"
     "  kveval recommend runs/tonight --sequences 32\n\n"
     "  kveval recommend runs/tonight --margin 0.01 --json\n\n"
     "Exit codes: 0 a candidate is recommended; else stay with the baseline: 1 every candidate loses, 2 usage, "
-    "3 infrastructure, 5 something is open or saves no memory here."
+    "3 infrastructure, 5 undecided, or nothing that passes saves memory here."
 )
+@policy_flags(without={"undecided"})
 def recommend(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
-    margin: Margin = None,
-    family_margin: FamilyMargins = None,
-    confidence: Confidence = None,
-    min_baseline_score: MinBaselineScore = None,
-    max_unanswered_share: MaxUnansweredShare = None,
+    *,
+    policy: Mapping[str, Any],
     config: PolicyConfig = None,
     sequences: Annotated[
         int | None, typer.Option(help="Also the context limit with so many requests at once, sharing nothing.")
@@ -109,15 +75,7 @@ def recommend(
     """Print the serving flags of the setting that passes and frees most memory, and those to go back to."""
     from kveval.report.terminal import recommendation
 
-    flags = {
-        "margin": margin,
-        "margins": _margins(family_margin),
-        "confidence": confidence,
-        "min_baseline_score": min_baseline_score,
-        "max_unanswered_share": max_unanswered_share,
-    }
-    given = {key: value for key, value in flags.items() if value is not None}
-    advice = recommendation.advise(run, config=config, overrides=given, sequences=sequences)
+    advice = recommendation.advise(run, config=config, overrides=policy, sequences=sequences)
     if as_json:
         print_json(advice.document)
     else:

@@ -179,7 +179,7 @@ class TestPolicy:
 
         path = make_run(tmp_path / "run", samples=samples, answers={"bf16": scored(0.9), "fp8": answer})
         assert kveval("gate", path, "--margin", "0.1").code == 0
-        assert kveval("gate", path, "--margin", "0.1", "--family-margin", "qa=0.02").code == 1
+        assert kveval("gate", path, "--margin", "0.1", "--margins", "qa=0.02").code == 1
         margins = {row["family"] or "": row["margin"] for row in document(path)["checks"][0]["rows"]}
         assert margins["qa"] == 0.02
         assert margins["needle"] == 0.1
@@ -197,8 +197,8 @@ class TestPolicy:
             (["--margin", "0"], "judge.margin: 0.0 is not allowed"),
             (["--confidence", "1"], "judge.confidence: 1.0 is not allowed"),
             (["--undecided", "ignore"], "judge.undecided: 'ignore' is not allowed"),
-            (["--family-margin", "needle"], "is not FAMILY=MARGIN"),
-            (["--family-margin", "nedle=0.1"], "did you mean 'needle'?"),
+            (["--margins", "needle"], "is not NAME=NUMBER"),
+            (["--margins", "nedle=0.1"], "did you mean 'needle'?"),
             (["--config", "no-such.yaml"], "neither a file nor a preset"),
         ],
     )
@@ -395,7 +395,7 @@ class TestOverTime:
         path = make_run(tmp_path / "tonight", answers=GOOD)
         assert kveval("gate", path, "--against", blessed).code == 0
         kinds = [(check["kind"], check["variant"]) for check in document(path)["checks"]]
-        assert kinds == [("quantization", "same"), ("time", "bf16"), ("time", "same")]
+        assert kinds == [("quantization", "same"), ("blessed", "bf16"), ("blessed", "same")]
         assert document(path)["notes"] == []
 
     def test_an_upgrade_that_hurts_the_baseline_is_caught(self, tmp_path: Path, blessed: Path) -> None:
@@ -408,7 +408,7 @@ class TestOverTime:
         result = kveval("gate", path, "--against", blessed)
         assert result.code == 1
         verdicts = {(check["kind"], check["variant"]): check["verdict"] for check in document(path)["checks"]}
-        assert verdicts["time", "bf16"] == "regression"
+        assert verdicts["blessed", "bf16"] == "regression"
         notes = " ".join(note["message"] for note in document(path)["notes"])
         assert "engine_version was '0.32.0' and is '0.33.0'" in notes
         assert "NEW_ATTN" in notes

@@ -23,38 +23,45 @@ PANELS: tuple[tuple[Level, ...], ...] = (("overall", "length"), ("family", "cell
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """
+    """What the judge says about a run.
+
     Attributes:
-        comparisons: of every variant with the run's baseline.
-        against_blessed: of the run's variants with themselves in an earlier run; empty unless one was given.
+        pairs: every variant with the run's baseline.
+        comparisons: the rows of these pairs.
+        blessed_pairs: every blessed variant with its own answers in the blessed run. Empty without a blessed file.
+        against_blessed: the rows of these pairs.
     """
 
     policy: Policy
+    pairs: tuple[VariantPair, ...]
     comparisons: tuple[Comparison, ...]
+    blessed_pairs: tuple[VariantPair, ...] = ()
     against_blessed: tuple[Comparison, ...] = ()
 
     def of(self, variant: str, level: Level) -> list[Comparison]:
         return [c for c in self.comparisons if c.variant == variant and c.scope.level == level]
 
 
-def judge_run(run: RunData, policy: Policy | None = None, against_blessed: Iterable[VariantPair] = ()) -> Judgement:
-    """Compares every variant of `run` with its baseline; judges its candidates.
+def judge_run(run: RunData, policy: Policy | None = None, blessed_pairs: Iterable[VariantPair] = ()) -> Judgement:
+    """Compares every variant of `run` with its baseline, and judges its candidates.
 
     Args:
         policy: the run's own by default.
-        against_blessed: pairs with an earlier run, read together with the run's own: Holm corrects over both.
+        blessed_pairs: pairs with a blessed run. Holm corrects over these and the run's own pairs together.
 
     Raises:
-        ConfigError: the policy the run was configured with is not allowed.
+        ConfigError: the policy in the run's configuration is not allowed.
     """
     policy = policy or policy_of(run.manifest)
-    against_blessed = list(against_blessed)
-    comparisons = judge_pairs([*pairs_with_baseline(run), *against_blessed], policy)
-    earlier = {pair.against for pair in against_blessed}
+    pairs, blessed_pairs = tuple(pairs_with_baseline(run)), tuple(blessed_pairs)
+    comparisons = judge_pairs([*pairs, *blessed_pairs], policy)
+    blessed = {pair.against for pair in blessed_pairs}
     return Judgement(
         policy,
-        tuple(comparison for comparison in comparisons if comparison.against not in earlier),
-        tuple(comparison for comparison in comparisons if comparison.against in earlier),
+        pairs,
+        tuple(comparison for comparison in comparisons if comparison.against not in blessed),
+        blessed_pairs,
+        tuple(comparison for comparison in comparisons if comparison.against in blessed),
     )
 
 

@@ -1,4 +1,4 @@
-"""One thing that must hold for a run to pass the gate."""
+"""What one rule of the gate found."""
 
 from __future__ import annotations
 
@@ -6,33 +6,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from kveval.errors import ExitCode
 from kveval.judge.comparison.comparison import Comparison
 from kveval.judge.comparison.variant_pair import VariantPair
 
-State = Literal["pass", "regression", "infrastructure", "undecided"]
-Kind = Literal["quantization", "time", "baseline score", "run", "control"]
-EXIT_CODES: Mapping[State, int] = {"pass": 0, "regression": 1, "infrastructure": 3, "undecided": 5}
+State = Literal["pass", "undecided", "infrastructure", "regression"]
 WORST_LAST: tuple[State, ...] = ("pass", "undecided", "infrastructure", "regression")
+EXIT_CODES: Mapping[State, ExitCode] = {
+    "pass": ExitCode.OK,
+    "undecided": ExitCode.UNDECIDED,
+    "infrastructure": ExitCode.INFRASTRUCTURE,
+    "regression": ExitCode.LOSS,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that must hold.
+    """Says whether one thing holds, and why, in one sentence.
 
     Attributes:
-        kind: quantization: a candidate against the baseline of the same run. time: a variant against itself in the
-            blessed run. baseline score: the policy's minimum. run, control: that they ended.
-        against: what `variant` was compared with; None where it was not compared.
-        blocks: whether it keeps the gate shut; always for a regression or an infrastructure problem.
-        comparisons: the rows it rests on.
-        contest: the pairs behind them.
+        kind: what was checked, in a word or two: the start of its line in every output.
+        variant: the variant that was checked, or the id of the run.
+        against: what `variant` was compared with. None if it was not compared.
+        blocks: whether it fails the gate. A check that passes never does.
+        comparisons: the rows the state rests on.
+        pair: the samples behind these rows.
     """
 
-    kind: Kind
+    kind: str
     variant: str
     state: State
     reason: str
     against: str | None = None
     blocks: bool = True
     comparisons: tuple[Comparison, ...] = ()
-    contest: VariantPair | None = None
+    pair: VariantPair | None = None

@@ -17,6 +17,7 @@ from kveval.judge.comparison.own_score import own_score
 from kveval.judge.comparison.scope import Scope
 from kveval.judge.gate.check import EXIT_CODES, Check, State
 from kveval.judge.gate.gate import Gate, gate
+from kveval.judge.gate.rules import quantization
 from kveval.judge.recommend.capacity import ContextLimit, Memory, context_limits, memory
 from kveval.judge.recommend.serve_command import ServeCommand, serve_command
 from kveval.run.manifest import VariantRun
@@ -91,7 +92,7 @@ def recommend(
         raise UsageError(f"--sequences: {sequences} is not allowed; allowed: 1 or more")
     decision = gate(path, overrides=overrides)
     run = decision.run
-    candidates = tuple(_candidate(decision, check) for check in decision.checks if check.kind == "quantization")
+    candidates = tuple(_candidate(decision, check) for check in decision.checks if check.kind == quantization.KIND)
     blocked = _blocked(decision)
     fit = [one for one in candidates if one.state == "pass" and one.obstacle is None]
     chosen = max(fit, key=_rank, default=None) if blocked is None else None
@@ -171,10 +172,8 @@ def _blocked(decision: Gate) -> tuple[str, int] | None:
     if cut or manifest.status == "running":
         return f"the run is not finished ({', '.join(cut) or manifest.status}): go on with it by --resume", 3
     for check in decision.checks:
-        if check.kind in ("run", "control", "baseline score") and check.state != "pass":
-            return f"{check.variant}: {check.reason}" if check.kind == "baseline score" else check.reason, EXIT_CODES[
-                check.state
-            ]
+        if check.against is None and check.state != "pass":
+            return check.reason, EXIT_CODES[check.state]
     return None
 
 

@@ -102,9 +102,9 @@ def _row(comparison: Comparison) -> dict[str, Any]:
 
 def _flips(run: RunData, check: Check) -> Iterator[dict[str, Any]]:
     """The first flips: losses before gains, in the order of the worst cells."""
-    if check.contest is None:
+    if check.pair is None:
         return
-    pairs = answered_by(check.contest.table, "baseline", "candidate")
+    pairs = answered_by(check.pair.table, "baseline", "candidate")
     flipped = pairs[pairs["baseline_correct"] != pairs["candidate_correct"]]
     delta = {
         (row.scope.task, row.scope.context_length): row.difference.delta or 0.0
@@ -129,7 +129,7 @@ def _flips(run: RunData, check: Check) -> Iterator[dict[str, Any]]:
             "before_outcome": row["baseline_outcome"],
             "after_outcome": row["candidate_outcome"],
             # A blessed run keeps no outputs.
-            "before": _excerpt(_output(run, run.manifest.baseline, sample_id)) if check.kind != "time" else None,
+            "before": _excerpt(_output(run, check.against, sample_id)) if check.against in run.records else None,
             "after": _excerpt(_output(run, check.variant, sample_id)),
             "noise_too": bool(row["aa_correct"] != row["baseline_correct"]) if row.get("aa_answered", False) else None,
         }

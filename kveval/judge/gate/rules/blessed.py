@@ -1,0 +1,20 @@
+"""Checks every blessed variant against its own answers in the blessed run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kveval.judge.comparison.judgement import Judgement
+from kveval.judge.gate.check import Check
+from kveval.judge.gate.pair_check import check_pair
+from kveval.judge.gate.rule import Rule
+from kveval.judge.run_data import RunData
+
+
+def check_blessed(run: RunData, judgement: Judgement) -> Iterator[Check]:
+    for pair in judgement.blessed_pairs:
+        variants = [run.manifest.variants[pair.variant]]
+        yield check_pair("blessed", pair, judgement.against_blessed, variants, run, judgement.policy)
+
+
+RULE = Rule(position=50, check=check_blessed)

@@ -1,0 +1,29 @@
+"""Checks every candidate against the baseline of its run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kveval.judge.comparison.judgement import Judgement
+from kveval.judge.gate.check import Check
+from kveval.judge.gate.pair_check import check_pair
+from kveval.judge.gate.rule import Rule
+from kveval.judge.run_data import RunData
+
+KIND = "quantization"
+
+
+def check_quantization(run: RunData, judgement: Judgement) -> Iterator[Check]:
+    for pair in judgement.pairs:
+        if pair.judged:
+            yield check_pair(
+                KIND,
+                pair,
+                judgement.comparisons,
+                [run.manifest.variants[pair.variant], run.manifest.variants[run.manifest.baseline]],
+                run,
+                judgement.policy,
+            )
+
+
+RULE = Rule(position=40, check=check_quantization)

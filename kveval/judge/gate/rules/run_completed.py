@@ -1,0 +1,23 @@
+"""Checks that the run was not cut short and that its baseline completed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kveval.judge.comparison.judgement import Judgement
+from kveval.judge.gate.check import Check
+from kveval.judge.gate.rule import Rule
+from kveval.judge.run_data import RunData
+from kveval.judge.run_health import infrastructure_problem
+
+
+def check_run_completed(run: RunData, judgement: Judgement) -> Iterator[Check]:
+    manifest = run.manifest
+    if manifest.status != "complete" and all(v.status == "complete" for v in manifest.variants.values()):
+        yield Check("run", manifest.run_id, "infrastructure", f"the run is {manifest.status}: it was cut short")
+    problem = infrastructure_problem(run, manifest.variants[manifest.baseline], judgement.policy)
+    if problem:
+        yield Check("run", manifest.baseline, "infrastructure", problem)
+
+
+RULE = Rule(position=10, check=check_run_completed)
