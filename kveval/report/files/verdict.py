@@ -129,7 +129,9 @@ def _flips(run: RunData, check: Check) -> Iterator[dict[str, Any]]:
             "before_outcome": row["baseline_outcome"],
             "after_outcome": row["candidate_outcome"],
             # A blessed run keeps no outputs.
-            "before": _excerpt(_output(run, check.against, sample_id)) if check.against in run.records else None,
+            "before": _excerpt(_output(run, check.against, sample_id))
+            if check.against and check.against in run.records
+            else None,
             "after": _excerpt(_output(run, check.variant, sample_id)),
             "noise_too": bool(row["aa_correct"] != row["baseline_correct"]) if row.get("aa_answered", False) else None,
         }
