@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from kveval.memory.budget import BudgetFlags, make_budget
-from kveval.memory.estimate import Serving, estimate
+from kveval.memory.estimate import MemoryEstimate, estimate
+from kveval.memory.settings import EngineSettings
 from kveval.models.checkpoint import read_model
 
 
@@ -24,7 +24,7 @@ def estimate_memory(
     tensor_parallel: int = 1,
     device: str = "gpu",
     batched_tokens: int | None = None,
-) -> dict[str, Any]:
+) -> MemoryEstimate:
     """Sizes the KV cache of a model from its config.json, and counts what fits: ``kveval memory --json``.
 
     Args:
@@ -41,7 +41,7 @@ def estimate_memory(
         batched_tokens: the engine's ``max-num-batched-tokens``. Default: vLLM's for this memory.
 
     Returns:
-        Bytes per token and per sequence for each format and length, and how many sequences fit, as data for JSON.
+        Bytes per token and per sequence for each format and length, and how many sequences fit.
 
     Raises:
         ConfigError: config.json lacks what is needed, or has layers that kveval does not know.
@@ -49,20 +49,19 @@ def estimate_memory(
 
     Example:
         >>> sizes = kveval.estimate_memory("models/llama", memory="80GiB", formats=["bf16", "fp8"], lengths=[32768])
-        >>> [(row["format"], row["lengths"][0]["sequences"]) for row in sizes["formats"]]
+        >>> [(row.format, row.lengths[0].sequences) for row in sizes.formats]
         [('bfloat16', 14), ('fp8', 28)]
     """
     path = Path(model)
-    serving = Serving(device, block_size, batched_tokens, tensor_parallel)
+    settings = EngineSettings(device, block_size, batched_tokens, tensor_parallel)
     found = read_model(path.parent if path.name == "config.json" else path, "MODEL")
     budget = make_budget(found.path, BudgetFlags(memory, weights, utilization, cache), tensor_parallel)
-    sizes = estimate(
+    return estimate(
         found.config,
         str(found.path / "config.json"),
         window=found.window,
-        serving=serving,
+        settings=settings,
         formats=None if formats is None else list(formats),
         lengths=lengths,
         budget=budget,
     )
-    return {"model": str(found.path), **sizes}

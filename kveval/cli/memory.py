@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -49,7 +50,7 @@ def memory(
     """Size a model's KV cache per format from its config.json, and show what fits on a device. Starts nothing."""
     from kveval.memory.table import memory_table
 
-    document = kveval.estimate_memory(
+    sizes = kveval.estimate_memory(
         model,
         memory=device_memory,
         weights=weights,
@@ -62,4 +63,7 @@ def memory(
         device=device,
         batched_tokens=batched_tokens,
     )
-    print_json(document) if as_json else STDOUT.print(memory_table(document))
+    if as_json:
+        print_json({"model": str(model), **asdict(sizes)})
+    else:
+        STDOUT.print(memory_table(str(model), sizes))

@@ -1,1 +1,1 @@
-"""Cache formats: what each cache dtype stores, and the rounding that emulates it."""
+"""Cache dtypes: one registry of what each stores, and the codecs that emulate them."""

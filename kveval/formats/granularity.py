@@ -1,4 +1,4 @@
-"""Which elements of K or V share one scale."""
+"""Says which elements of K or V share one scale."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHARED_DIMS: dict[str, tuple[int, ...]] = {
     "per_token_head": (3,),
     "per_block": (3,),
 }
-_ALLOWED = ("per_tensor", "per_head", "per_channel", "per_token_head", "per_block_N")
+_NAMES = ("per_tensor", "per_head", "per_channel", "per_token_head", "per_block_N")
 
 
 @dataclass(frozen=True)
@@ -46,27 +46,28 @@ class Granularity:
 
     @classmethod
     def parse(cls, name: str) -> Granularity:
-        """The granularity written `name`, such as ``per_token_head`` or ``per_block_32``.
+        """Return the granularity called `name`, such as ``per_token_head`` or ``per_block_32``.
 
         Raises:
-            ValueError: no such granularity; the message lists the allowed names.
+            ValueError: no such granularity; the message lists the names.
         """
         block = re.fullmatch(r"per_block_([1-9]\d*)", name)
         if block:
             return cls("per_block", int(block[1]))
         if name == "per_block" or name not in _SHARED_DIMS:
             raise ValueError(
-                f"unknown granularity {name!r}, {nearest(name, _ALLOWED)} (N channels, such as per_block_32)"
+                f"unknown granularity {name!r}, {nearest(name, _NAMES)} (N channels, such as per_block_32)"
             )
         return cls(name)
 
     @property
     def name(self) -> str:
+        """The name as a configuration has it."""
         return self.kind if self.block_channels is None else f"{self.kind}_{self.block_channels}"
 
     @property
     def is_within_token(self) -> bool:
-        """Whether no scale spans two tokens, so that a token's codes depend on that token alone."""
+        """Whether every scale belongs to one token. The codes of a token then depend on that token alone."""
         return 0 not in _SHARED_DIMS[self.kind]
 
     def split(self, x: torch.Tensor) -> torch.Tensor:
@@ -76,14 +77,14 @@ class Granularity:
             ValueError: the block size does not divide head_size.
         """
         self.check_head_size(x.shape[-1])
-        return x.unflatten(-1, (-1, self.block_channels or x.shape[-1]))
+        return x.reshape(*x.shape[:-1], -1, self.block_channels or x.shape[-1])
 
     def check_head_size(self, head_size: int) -> None:
-        """Raise ValueError when heads of `head_size` channels cannot be cut into these groups."""
+        """Check that heads of `head_size` channels can be cut into these groups. Raises ValueError: they cannot."""
         if self.block_channels and head_size % self.block_channels:
-            raise ValueError(f"granularity {self.name!r} needs a head size divisible by it, not {head_size}")
+            raise ValueError(f"granularity {self.name!r} needs a head size that its block divides, not {head_size}")
 
     def absmax(self, groups: torch.Tensor) -> torch.Tensor:
-        """Largest finite magnitude of each group of :meth:`split`'s view, in a shape that broadcasts to it."""
+        """Return the largest finite magnitude of each group of a split tensor, in a shape that broadcasts to it."""
         finite = groups.abs().nan_to_num_(nan=0.0, posinf=0.0)
         return finite.amax(_SHARED_DIMS[self.kind], keepdim=True)

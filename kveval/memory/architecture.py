@@ -1,4 +1,4 @@
-"""A model's cache: what every layer stores on one tensor-parallel rank."""
+"""Reads from a model's config what each layer stores on one tensor-parallel rank."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kveval.memory.keys import Keys
 from kveval.memory.layers import AttentionLayer, Kind, Layer, Span, StateLayer, layer_kinds
 from kveval.memory.states import state_bytes
 
-# `is_deepseek_mla` in vllm/transformers_utils/model_arch_config_convertor.py, those of them this module can size.
+# Those of `is_deepseek_mla` in vllm/transformers_utils/model_arch_config_convertor.py that this module can size.
 _LATENT = ("deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa", "kimi_k2", "kimi_linear")
-# Keys of caches with a layout of their own: better refused than sized wrongly.
+# Keys that mean a special cache layout. A refusal is better than a wrong size.
 _NOT_SIZED = (
     "compress_ratios", "block_configs", "is_encoder_decoder", "rswa_window", "use_cla", "cross_attention_layers",
     "loop_num",
 )  # fmt: skip
-# `MambaModelArchConfigConvertor` in the same file, and others whose every layer is recurrent.
+# `MambaModelArchConfigConvertor` in the same file, and other models in which every layer is recurrent.
 _ATTENTION_FREE = ("mamba", "mamba2", "falcon_mamba", "rwkv", "rwkv5", "rwkv6", "rwkv7", "xlstm")
 _INDEXER_GROUP = 128
 _INDEXER_SCALE_BYTES = 4
@@ -26,29 +26,27 @@ _INDEXER_SCALE_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What decides a model's cache, whatever its format.
+    """The layers that decide the size of a model's cache, in any cache dtype.
 
     Attributes:
         layers: those with a cache, in order.
-        tensor_parallel: ranks that share the heads.
-        model_dtype_bytes: per value of an unquantized cache.
     """
 
     model_type: str
     layers: tuple[Layer, ...]
-    tensor_parallel: int
-    model_dtype_bytes: int
 
     @property
     def attention(self) -> tuple[AttentionLayer, ...]:
+        """The layers that store K and V."""
         return tuple(layer for layer in self.layers if isinstance(layer, AttentionLayer))
 
     @property
     def is_latent(self) -> bool:
+        """Whether a layer stores a latent (MLA) vector in place of K and V."""
         return any(layer.is_latent for layer in self.attention)
 
     def counts(self) -> dict[str, int]:
-        """Layers by what they keep: full, latent, sliding, chunked, state, indexer."""
+        """Count layers by what they keep: full, latent, sliding, chunked, state, indexer."""
         counted: dict[str, int] = {}
         for layer in self.layers:
             if isinstance(layer, StateLayer):
@@ -62,17 +60,16 @@ class Architecture:
 
 
 def read_architecture(config: Mapping[str, Any], source: str, tensor_parallel: int = 1) -> Architecture:
-    """What `config`, a parsed config.json, says of the cache; `source` is what errors call the file.
+    """Read the layers from `config`, a parsed config.json; `source` is what errors call the file.
 
     Raises:
-        ConfigError: a key that decides the cache is missing, is not what it should be, or means a cache that this
-            module cannot size.
+        ConfigError: a key that decides the size is missing or invalid, or means a cache that this module cannot size.
         UsageError: the heads do not divide among `tensor_parallel` ranks.
     """
     keys = Keys.of(config, source)
     for key in _NOT_SIZED:
         if keys.get(key) or config.get(key):
-            raise keys.error(key, "means a cache with a layout of its own, which this cannot size")
+            raise keys.error(key, "means a special cache layout, which this cannot size")
     if keys.model_type in _ATTENTION_FREE:
         raise keys.error("model_type", f"{keys.model_type!r} has no attention: it has no KV cache to quantize")
     layers: list[Layer] = []
@@ -80,7 +77,7 @@ def read_architecture(config: Mapping[str, Any], source: str, tensor_parallel: i
         layers.extend(_layers(keys, kind, tensor_parallel))
     if not any(isinstance(layer, AttentionLayer) for layer in layers):
         raise keys.error("layer_types", "no layer has attention: there are no K and V to size")
-    return Architecture(keys.model_type, tuple(layers), tensor_parallel, keys.dtype_bytes())
+    return Architecture(keys.model_type, tuple(layers))
 
 
 def _layers(keys: Keys, kind: Kind, ranks: int) -> list[Layer]:
@@ -104,9 +101,10 @@ def _attention(keys: Keys, span: Span, ranks: int) -> list[Layer]:
 
 
 def _heads_of(keys: Keys, span: Span) -> tuple[int, int, int]:
-    """KV heads, size of K and size of V, where the layers of one span may have their own.
+    """Return KV heads, size of K and size of V of the layers with this span.
 
-    Gemma 4, Step 3.5 and MiMo-V2 (gemma4.py, step3p5.py and mimo_v2.py in vllm/model_executor/models).
+    They differ by span in Gemma 4, Step 3.5 and MiMo-V2 (gemma4.py, step3p5.py and mimo_v2.py in
+    vllm/model_executor/models).
     """
     heads, head_dim = _kv_heads(keys), _head_dim(keys)
     other = keys.inner("attention_other_setting")
@@ -125,19 +123,19 @@ def _heads_of(keys: Keys, span: Span) -> tuple[int, int, int]:
 
 
 def _latent(keys: Keys, span: Span) -> list[Layer]:
-    """One compressed vector and one rotary key per token, the same for all heads, on every rank.
+    """Return layers that store one compressed vector and one rotary key per token, for all heads and on every rank.
 
-    DeepSeek-V2 (arXiv 2405.04434), section 2.1.2: d_c + d_h^R values per token and layer. Sparse attention adds its
-    indexer's key in FP8 with one float32 scale per 128 values (``DeepseekV32IndexerCache``,
+    DeepSeek-V2 (arXiv 2405.04434), section 2.1.2: d_c + d_h^R values per token and layer. Sparse attention adds the
+    key of its indexer, in FP8 with one float32 scale per 128 values (``DeepseekV32IndexerCache`` in
     vllm/model_executor/models/deepseek_v2.py).
     """
     if keys.model_type not in _LATENT:
         raise keys.error(
             "model_type",
-            f"{keys.model_type!r} has kv_lora_rank but is not known to store it; allowed: {', '.join(_LATENT)}",
+            f"{keys.model_type!r} has kv_lora_rank, but kveval cannot size its cache; use: {', '.join(_LATENT)}",
         )
     if span != "full":
-        raise keys.error("layer_types", "a latent cache with a window has a layout of its own; cannot be sized")
+        raise keys.error("layer_types", "a latent cache with a window has a special layout, which this cannot size")
     size = keys.required("kv_lora_rank") + keys.required("qk_rope_head_dim")
     layers: list[Layer] = [AttentionLayer("full", 1, size, 0)]
     index_dim = keys.optional("index_head_dim")
@@ -150,7 +148,10 @@ def _latent(keys: Keys, span: Span) -> list[Layer]:
 
 
 def _kv_heads(keys: Keys) -> int:
-    """As vLLM reads it (`get_total_num_kv_heads` in vllm/transformers_utils/model_arch_config_convertor.py)."""
+    """Return the KV heads as vLLM counts them.
+
+    Source: `get_total_num_kv_heads` in vllm/transformers_utils/model_arch_config_convertor.py.
+    """
     nested = keys.inner("attn_config")
     if nested and nested.get("kv_n_heads"):
         return nested.required("kv_n_heads")
@@ -171,12 +172,12 @@ def _head_dim(keys: Keys) -> int:
 
 
 def _per_rank(keys: Keys, heads: int, ranks: int) -> int:
-    """Heads are divided; fewer heads than ranks are repeated (`get_num_kv_heads`, vllm/config/model.py)."""
+    """Divide the heads among the ranks, or repeat them on more ranks (`get_num_kv_heads` in vllm/config/model.py)."""
     query_heads = keys.optional(*_HEADS)
     uneven = heads % ranks if heads >= ranks else ranks % heads
     if uneven or (query_heads and query_heads % ranks):
         raise UsageError(
             f"--tensor-parallel: {ranks} ranks do not divide {query_heads or heads} attention heads "
-            f"and {heads} KV heads evenly; allowed: a number that divides both, or a multiple of the KV heads"
+            f"and {heads} KV heads evenly; use a number that divides both, or a multiple of the KV heads"
         )
     return max(1, heads // ranks)

@@ -1,4 +1,4 @@
-"""How much memory a cache may take: the device's share for the engine, less the weights."""
+"""How much memory a cache may take: the engine's share of the device, less the weights."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _POWER = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def parse_size(text: str, flag: str) -> int:
-    """``80GiB`` (2^30) or ``80GB`` (10^9) to bytes. Raises UsageError: anything else, or nothing at all."""
+    """Return the bytes of ``80GiB`` (2^30) or ``80GB`` (10^9). Raises UsageError: no size, or a size of 0."""
     match = _SIZE.fullmatch(text.strip())
     size = int(float(match[1]) * (1024 if match[3] else 1000) ** _POWER[match[2].lower()]) if match else 0
     if size <= 0:
-        raise UsageError(f"{flag}: {text!r} is not a size; allowed: such as 80GiB (2^30 bytes) or 80GB (10^9 bytes)")
+        raise UsageError(f"{flag}: {text!r} is not a size; use 80GiB (2^30 bytes) or 80GB (10^9 bytes)")
     return size
 
 
 def weight_bytes(folder: Path) -> int | None:
-    """Bytes of the weight files an engine loads; None where there are none.
+    """Return the bytes of the weight files that an engine loads; None where there are none.
 
-    Of a checkpoint that ships its weights twice, in two formats or once more as ``consolidated*``, one copy counts.
+    Counts one copy where a checkpoint ships its weights twice: in two formats, or once more as ``consolidated*``.
     """
     for index in ("model.safetensors.index.json", "pytorch_model.bin.index.json"):
         sizes = [_size(folder / name) for name in _indexed(folder / index)]
@@ -61,10 +61,10 @@ class Budget:
     """Memory of one device.
 
     Attributes:
-        cache_bytes: what is left for the cache. Activations and CUDA graphs take their part of it, which only the
-            engine knows: it logs "Available KV cache memory" after they are measured.
-        memory_bytes, utilization, weight_bytes: what it comes from; None when the cache's memory was given.
-            `weight_bytes` are those of one rank.
+        cache_bytes: what is left for the cache. Activations and CUDA graphs take some of it. Only the engine knows how
+            much: it logs "Available KV cache memory" after it measured them.
+        memory_bytes, utilization, weight_bytes: what `cache_bytes` comes from, weights of one rank; None when the
+            user gave the memory of the cache itself.
     """
 
     cache_bytes: int
@@ -75,7 +75,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class BudgetFlags:
-    """As given on the command line.
+    """Sizes as the command line takes them.
 
     Attributes:
         memory: of one device.
@@ -91,12 +91,12 @@ class BudgetFlags:
 
 
 def make_budget(folder: Path, flags: BudgetFlags, tensor_parallel: int = 1) -> Budget | None:
-    """The budget for the checkpoint in `folder`; None when neither memory nor cache is given.
+    """Return the budget for the checkpoint in `folder`; None when neither memory nor cache is given.
 
-    The weights are divided evenly among `tensor_parallel` devices.
+    `tensor_parallel` devices share the weights evenly.
 
     Raises:
-        UsageError: a flag that is not allowed, no weights to be found, or nothing left after them.
+        UsageError: flags that cannot be used together, no size, no weights, or nothing left after the weights.
     """
     utilization = flags.utilization
     if flags.memory is None:
@@ -105,23 +105,23 @@ def make_budget(folder: Path, flags: BudgetFlags, tensor_parallel: int = 1) -> B
             ("--utilization", utilization != BudgetFlags().utilization),
         ):
             if given:
-                raise UsageError(f"{flag}: is a part of --memory, which is not given; allowed: beside --memory alone")
+                raise UsageError(f"{flag}: has a meaning only with --memory, which is not given; use both")
         return None if flags.cache is None else Budget(parse_size(flags.cache, "--cache"))
     if flags.cache is not None:
-        raise UsageError("--cache: is what --memory leaves after the weights; allowed: one of the two")
+        raise UsageError("--cache: is what --memory leaves after the weights; use one of the two")
     memory_bytes = parse_size(flags.memory, "--memory")
     if not 0 < utilization <= 1:
-        raise UsageError(f"--utilization: {utilization} is not a share of the memory; allowed: above 0, up to 1")
+        raise UsageError(f"--utilization: {utilization} is not a share of the memory; use a number above 0 and up to 1")
     total = weight_bytes(folder) if flags.weights is None else parse_size(flags.weights, "--weights")
     if not total:
-        raise UsageError(f"--weights: {folder} has no weight files; allowed: their size, such as --weights 16GiB")
+        raise UsageError(f"--weights: {folder} has no weight files; use their size, such as --weights 16GiB")
     per_rank = total // tensor_parallel
     left = int(memory_bytes * utilization) - per_rank
     if left <= 0:
         ranks = f" on each of {tensor_parallel} devices" if tensor_parallel > 1 else ""
         raise UsageError(
             f"--memory: {memory_bytes / GIB:.2f} GiB x {utilization} = {memory_bytes * utilization / GIB:.2f} GiB, but "
-            f"the weights take {per_rank / GIB:.2f} GiB{ranks}; allowed: more than {per_rank / utilization / GIB:.2f} "
-            "GiB, or more ranks by --tensor-parallel"
+            f"the weights take {per_rank / GIB:.2f} GiB{ranks}; use more than {per_rank / utilization / GIB:.2f} "
+            "GiB, or more devices with --tensor-parallel"
         )
     return Budget(left, memory_bytes, utilization, per_rank)

@@ -1,4 +1,4 @@
-"""Cache size and capacity of a model, per format and context length."""
+"""Cache size and capacity of a model, per cache dtype and context length."""
 
 from __future__ import annotations
 
@@ -10,68 +10,83 @@ from typing import Any
 from kveval.errors import UsageError
 from kveval.formats.cache_dtype import CacheDtype
 from kveval.memory.architecture import Architecture, read_architecture
-from kveval.memory.budget import GIB, Budget
+from kveval.memory.budget import Budget
 from kveval.memory.formats import formats_for, token_bytes
 from kveval.memory.layers import StateLayer
-from kveval.memory.pool import BlockPool, default_block_tokens, make_pool
+from kveval.memory.pool import BlockPool, make_pool
+from kveval.memory.settings import EngineSettings
 
-# Asynchronous scheduling has two batches under way (`max_concurrent_batches`, vllm/config/vllm.py): vLLM's default on
-# GPU; on CPU it is off (vllm/platforms/cpu.py).
-_BATCHES_IN_FLIGHT = {"gpu": 2, "cpu": 1}
 _DEFAULT_LENGTHS = (4096, 32768, 131072)
 
 
-def default_batched_tokens(device: str, memory_bytes: int | None) -> int:
-    """vLLM's ``--max-num-batched-tokens`` where none is given (`get_batch_defaults`, vllm/engine/arg_utils.py).
+@dataclass(frozen=True, slots=True)
+class LengthSize:
+    """What one sequence of `context_length` tokens takes.
 
-    An A100 of 80 GB is excepted there by its name, which is not known here: vLLM gives it 2048.
+    Attributes:
+        sequences: how many fit; None without a budget.
+        server_concurrency: how many the server itself counts; None without a budget.
     """
-    if device == "cpu":
-        return 2048
-    if memory_bytes is None:
-        return 8192
-    return 16384 if memory_bytes >= 160 * GIB else 8192 if memory_bytes >= 70 * GIB else 2048
+
+    context_length: int
+    sequence_bytes: int
+    sequences: int | None
+    server_concurrency: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
-    """How the engine is started.
+class FormatSize:
+    """What one cache dtype takes.
 
     Attributes:
-        device: gpu or cpu.
-        block_tokens: None = vLLM's default.
-        batched_tokens: prompt tokens computed in one step; None = vLLM's default.
-        tensor_parallel: devices that share the heads.
+        scales: what is stored beside the values.
+        bytes_per_token: in layers that keep every token; `bytes_per_token_in_span`: in layers that keep a window.
+        state_bytes_per_sequence: of layers that keep a state of fixed size.
+        blocks, capacity_tokens: what the cache holds; None without a budget.
+        longest_context_tokens: 0 when the server would not start, whatever the context; None without a budget.
     """
 
-    device: str = "gpu"
-    block_tokens: int | None = None
-    batched_tokens: int | None = None
-    tensor_parallel: int = 1
+    format: str
+    scales: str
+    bytes_per_token: int
+    bytes_per_token_in_span: int
+    state_bytes_per_sequence: int
+    block_tokens: int
+    block_bytes: int
+    lengths: tuple[LengthSize, ...]
+    blocks: int | None = None
+    capacity_tokens: int | None = None
+    longest_context_tokens: int | None = None
 
-    def __post_init__(self) -> None:
-        """Raises UsageError: a value that is not allowed."""
-        if self.device not in ("gpu", "cpu"):
-            raise UsageError(f"--device: {self.device!r} is not allowed; allowed: gpu, cpu")
-        for flag, value in (
-            ("--block-size", self.block_tokens),
-            ("--batched-tokens", self.batched_tokens),
-            ("--tensor-parallel", self.tensor_parallel),
-        ):
-            if value is not None and value <= 0:
-                raise UsageError(f"{flag}: {value} is not allowed; allowed: a positive integer")
 
-    def in_flight_tokens(self, memory_bytes: int | None) -> int:
-        batched = self.batched_tokens or default_batched_tokens(self.device, memory_bytes)
-        return _BATCHES_IN_FLIGHT[self.device] * batched
+@dataclass(frozen=True, slots=True)
+class MemoryEstimate:
+    """Sizes of a model's cache. All bytes are those of one device.
 
-    def block_tokens_of(self, architecture: Architecture) -> int:
-        return self.block_tokens or default_block_tokens(architecture, self.device)
+    Attributes:
+        window_tokens: the model's context window; None when it does not say.
+        layers: how many there are of each kind.
+        span_tokens: the window of layers that keep one; None when every layer keeps all tokens.
+        budget: None leaves out what fits.
+    """
+
+    model_type: str
+    window_tokens: int | None
+    layers: Mapping[str, int]
+    span_tokens: int | None
+    device: str
+    tensor_parallel: int
+    in_flight_tokens: int
+    budget: Budget | None
+    formats: tuple[FormatSize, ...]
 
 
 def capacity_tokens(pool: BlockPool, cache_bytes: int, max_model_len: int, in_flight_tokens: int) -> int:
-    """What the server reports as ``kv_cache_size_tokens`` (`get_kv_cache_capacity`, vllm/v1/core/kv_cache_utils.py):
-    sequences of `max_model_len` tokens that fit, times their length."""
+    """Return what the server reports as ``kv_cache_size_tokens``.
+
+    It is the number of sequences of `max_model_len` tokens that fit, times their length (`get_kv_cache_capacity` in
+    vllm/v1/core/kv_cache_utils.py).
+    """
     return int(pool.blocks_in(cache_bytes) / pool.counted_blocks(max_model_len, in_flight_tokens) * max_model_len)
 
 
@@ -80,44 +95,44 @@ def estimate(
     source: str,
     *,
     window: int | None,
-    serving: Serving | None = None,
+    settings: EngineSettings | None = None,
     formats: list[str] | None = None,
     lengths: Sequence[int] | None = None,
     budget: Budget | None = None,
-) -> dict[str, Any]:
-    """Sizes per format and length, as data for JSON; all bytes are those of one device.
+) -> MemoryEstimate:
+    """Size a model's cache per cache dtype and context length.
 
     Args:
         config: a parsed config.json; `source` is what errors call it.
         window: the model's context window in tokens; None when it does not say.
-        lengths: context lengths in tokens; default 4k, 32k and 128k as far as the window goes, and the window.
+        formats: cache dtypes; default: the common ones in which the model can be stored.
+        lengths: context lengths in tokens; default: 4k, 32k and 128k as far as the window goes, and the window.
         budget: None leaves out what fits.
 
     Raises:
         ConfigError: the config lacks what is needed.
-        UsageError: a format this model cannot be stored in, or a length beyond its window.
+        UsageError: a dtype in which this model cannot be stored, or a length beyond its window.
     """
-    serving = serving or Serving()
-    architecture = read_architecture(config, source, serving.tensor_parallel)
+    settings = settings or EngineSettings()
+    architecture = read_architecture(config, source, settings.tensor_parallel)
     chosen = _lengths(lengths, window)
-    stored_formats = formats_for(architecture, formats)
-    in_flight = serving.in_flight_tokens(budget.memory_bytes if budget else None)
-    return {
-        "model_type": architecture.model_type,
-        "window_tokens": window,
-        "layers": architecture.counts(),
-        "span_tokens": _span_tokens(architecture),
-        "device": serving.device,
-        "tensor_parallel": serving.tensor_parallel,
-        "in_flight_tokens": in_flight,
-        "memory_bytes": budget.memory_bytes if budget else None,
-        "utilization": budget.utilization if budget else None,
-        "weight_bytes": budget.weight_bytes if budget else None,
-        "cache_bytes": budget.cache_bytes if budget else None,
-        "formats": [
-            _of_format(architecture, stored, serving, chosen, budget, in_flight, window) for stored in stored_formats
-        ],
-    }
+    in_flight = settings.in_flight_tokens(budget.memory_bytes if budget else None)
+    block_tokens = settings.block_tokens_of(architecture)
+    sizes = []
+    for dtype in formats_for(architecture, formats):
+        pool = make_pool(architecture, dtype, block_tokens, settings.device)
+        sizes.append(_of_format(architecture, dtype, pool, chosen, budget, in_flight, window or max(chosen)))
+    return MemoryEstimate(
+        model_type=architecture.model_type,
+        window_tokens=window,
+        layers=architecture.counts(),
+        span_tokens=next((layer.span_tokens for layer in architecture.attention if layer.span_tokens), None),
+        device=settings.device,
+        tensor_parallel=settings.tensor_parallel,
+        in_flight_tokens=in_flight,
+        budget=budget,
+        formats=tuple(sizes),
+    )
 
 
 def _lengths(lengths: Sequence[int] | None, window: int | None) -> list[int]:
@@ -125,64 +140,57 @@ def _lengths(lengths: Sequence[int] | None, window: int | None) -> list[int]:
         within = {length for length in _DEFAULT_LENGTHS if window is None or length <= window}
         return sorted(within | ({window} if window else set()))
     if not lengths:
-        raise UsageError("--lengths: none given; allowed: tokens such as 4k,32k")
+        raise UsageError("--lengths: none given; use tokens such as 4k,32k")
     beyond = [length for length in lengths if window is not None and length > window]
     if beyond:
-        raise UsageError(f"--lengths: {beyond[0]} is beyond the model's window; allowed: up to {window}")
+        raise UsageError(f"--lengths: {beyond[0]} is beyond the model's window; use up to {window}")
     return list(dict.fromkeys(lengths))
-
-
-def _span_tokens(architecture: Architecture) -> int | None:
-    return next((layer.span_tokens for layer in architecture.attention if layer.span_tokens is not None), None)
 
 
 def _of_format(
     architecture: Architecture,
     dtype: CacheDtype,
-    serving: Serving,
+    pool: BlockPool,
     lengths: Sequence[int],
     budget: Budget | None,
     in_flight: int,
-    window: int | None,
-) -> dict[str, Any]:
-    pool = make_pool(architecture, dtype, serving.block_tokens_of(architecture), serving.device)
+    longest: int,
+) -> FormatSize:
     attention = architecture.attention
-    row: dict[str, Any] = {
-        "format": dtype.name,
-        "scales": dtype.scales,
-        "bytes_per_token": sum(token_bytes(dtype, layer) for layer in attention if layer.span == "full"),
-        "bytes_per_token_in_span": sum(token_bytes(dtype, layer) for layer in attention if layer.span != "full"),
-        "state_bytes_per_sequence": sum(
+    blocks = pool.blocks_in(budget.cache_bytes) if budget else None
+    return FormatSize(
+        format=dtype.name,
+        scales=dtype.scales,
+        bytes_per_token=sum(token_bytes(dtype, layer) for layer in attention if layer.span == "full"),
+        bytes_per_token_in_span=sum(token_bytes(dtype, layer) for layer in attention if layer.span != "full"),
+        state_bytes_per_sequence=sum(
             layer.state_bytes for layer in architecture.layers if isinstance(layer, StateLayer)
         ),
-        "block_tokens": pool.block_tokens,
-        "block_bytes": pool.block_bytes,
-        "lengths": [_of_length(pool, length, budget, in_flight) for length in lengths],
-    }
-    if budget is not None:
-        row["blocks"] = pool.blocks_in(budget.cache_bytes)
-        longest = window or max(lengths)
-        row["capacity_tokens"] = capacity_tokens(pool, budget.cache_bytes, longest, in_flight)
-        row["longest_context_tokens"] = _longest(pool, budget.cache_bytes, longest, in_flight)
-    return row
+        block_tokens=pool.block_tokens,
+        block_bytes=pool.block_bytes,
+        lengths=tuple(_of_length(pool, length, blocks, in_flight) for length in lengths),
+        blocks=blocks,
+        capacity_tokens=capacity_tokens(pool, budget.cache_bytes, longest, in_flight) if budget else None,
+        longest_context_tokens=_longest(pool, blocks, longest, in_flight) if blocks is not None else None,
+    )
 
 
-def _of_length(pool: BlockPool, length: int, budget: Budget | None, in_flight: int) -> dict[str, Any]:
+def _of_length(pool: BlockPool, length: int, blocks: int | None, in_flight: int) -> LengthSize:
     held = pool.sequence_blocks(length)
-    row: dict[str, Any] = {"context_length": length, "sequence_bytes": held * pool.block_bytes}
-    if budget is not None:
-        blocks = pool.blocks_in(budget.cache_bytes)
-        row["sequences"] = floor(blocks / held)
-        row["server_concurrency"] = round(blocks / pool.counted_blocks(length, in_flight), 2)
-    return row
+    return LengthSize(
+        context_length=length,
+        sequence_bytes=held * pool.block_bytes,
+        sequences=None if blocks is None else floor(blocks / held),
+        server_concurrency=None if blocks is None else round(blocks / pool.counted_blocks(length, in_flight), 2),
+    )
 
 
-def _longest(pool: BlockPool, cache_bytes: int, window: int, in_flight: int) -> int:
-    """The longest `max_model_len` up to `window` the server starts with; 0 when it starts with none."""
+def _longest(pool: BlockPool, blocks: int, window: int, in_flight: int) -> int:
+    """Return the longest `max_model_len` up to `window` with which the server starts; 0 when it starts with none."""
     fits, too_long = 0, window + 1
     while too_long - fits > 1:
         middle = (fits + too_long) // 2
-        if pool.counted_blocks(middle, in_flight) <= pool.blocks_in(cache_bytes):
+        if pool.counted_blocks(middle, in_flight) <= blocks:
             fits = middle
         else:
             too_long = middle

@@ -1,4 +1,4 @@
-"""A model's config.json, read key by key, with the defaults its class fills in."""
+"""Reads a model's config.json key by key, with the defaults that its class fills in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kveval.errors import ConfigError
 
 _NESTED = ("text_config", "llm_config", "language_config")
 
-# What transformers' configuration classes fill in where a published config.json leaves the key out
+# Defaults of transformers' configuration classes for keys that published config.json files leave out
 # (transformers/models/*/configuration_*.py, 5.19).
 _GEMMA_HEADS = {"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256}
 _DEFAULTS: dict[str, dict[str, Any]] = {
@@ -59,71 +59,72 @@ class Keys:
 
     @classmethod
     def of(cls, config: Mapping[str, Any], source: str) -> Keys:
-        """`config` is a parsed config.json; a multimodal model's language part is nested in it."""
+        """Return the keys of a parsed config.json. A multimodal model nests its language part in it."""
         nested = next((config[key] for key in _NESTED if isinstance(config.get(key), dict)), config)
         model_type = str(nested.get("model_type") or config.get("model_type") or "")
         return cls(source, {**_DEFAULTS.get(model_type, {}), **nested, "model_type": model_type}, config)
 
     @property
     def model_type(self) -> str:
+        """The architecture of the language model, "" when it is not named."""
         return str(self.text["model_type"])
 
     def get(self, *names: str) -> Any:
-        """The first of `names` that is set; None when none is. JSON's null counts as not set."""
+        """Return the value of the first of `names` that is set; None when no name is. JSON's null counts as not set."""
         return next((self.text[name] for name in names if self.text.get(name) is not None), None)
 
     def optional(self, *names: str) -> int | None:
-        """A positive integer, or None where no key is set. Raises ConfigError: set to something else."""
+        """Return a positive integer, or None when no key is set. Raises ConfigError: another value."""
         name = next((name for name in names if self.text.get(name) is not None), None)
         if name is None:
             return None
         value = self.text[name]
         if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-            raise self.error(name, f"{value!r} is not allowed; allowed: a positive integer")
+            raise self.error(name, f"{value!r} cannot be used; use a positive integer")
         return value
 
     def required(self, *names: str) -> int:
-        """A positive integer. Raises ConfigError: none of `names` is set, or to something else."""
+        """Return a positive integer. Raises ConfigError: no key is set, or another value."""
         value = self.optional(*names)
         if value is None:
             others = f" (or {', '.join(names[1:])})" if len(names) > 1 else ""
-            raise self.error(names[0] + others, "required to size the cache, not given; allowed: a positive integer")
+            raise self.error(names[0] + others, "required to size the cache, not given; use a positive integer")
         return value
 
     def count(self, name: str) -> int:
-        """An integer from 0; 0 where it is not set. Raises ConfigError: set to something else."""
+        """Return an integer from 0, and 0 when the key is not set. Raises ConfigError: another value."""
         value = self.text.get(name)
         if value in (None, 0) and not isinstance(value, bool):
             return 0
         return self.required(name)
 
     def indices(self, name: str) -> list[int] | None:
-        """A list of integers, or None. Raises ConfigError: set to something else."""
+        """Return a list of integers, or None when the key is not set. Raises ConfigError: another value."""
         value = self.text.get(name)
         if value is None:
             return None
         if not isinstance(value, list) or not all(isinstance(one, int) for one in value):
-            raise self.error(name, f"{value!r} is not allowed; allowed: a list of integers")
+            raise self.error(name, f"{value!r} cannot be used; use a list of integers")
         return value
 
     def inner(self, name: str) -> Keys | None:
-        """The keys of a mapping nested in this one, or None where there is none."""
+        """Return the keys of a mapping nested in this one, or None when there is none."""
         value = self.text.get(name)
         return (
             Keys(f"{self.source}: {name}", {"model_type": "", **value}, self.root) if isinstance(value, dict) else None
         )
 
     def names(self, name: str) -> list[str] | None:
-        """A list of strings, one per layer, or None. Raises ConfigError: set to something else."""
+        """Return a string per layer, or None when the key is not set. Raises ConfigError: another value."""
         value = self.text.get(name)
         if value is None:
             return None
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise self.error(name, f"{value!r} is not allowed; allowed: a list with one name per layer")
+            raise self.error(name, f"{value!r} cannot be used; use a list with one name per layer")
         return value
 
     def dtype_bytes(self, *names: str) -> int:
-        """Bytes per value of the first of `names` that is set, else of the model's own dtype, else of bfloat16."""
+        """Return the bytes of one value in the first dtype set: `names`, the model's own, bfloat16."""
         for name in (*names, "dtype", "torch_dtype"):
             value = self.text.get(name) or self.root.get(name)
             if str(value).removeprefix("torch.") in _DTYPE_BYTES:
@@ -131,4 +132,5 @@ class Keys:
         return _DTYPE_BYTES["bfloat16"]
 
     def error(self, key: str, message: str) -> ConfigError:
+        """Return an error that names the file and the key."""
         return ConfigError(f"{self.source}: {key}: {message}")

@@ -1,4 +1,4 @@
-"""Which of a model's layers keep every token, a window of them, or a state of fixed size."""
+"""Reads which layers keep every token, a window of tokens, or a state of fixed size."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KINDS_OF_NUMBERS: dict[str, tuple[Kind, Kind]] = {
     "hybrid_layer_pattern": ("full", "sliding"),
 }
 
-# Keys by which layers differ. One that no rule here reads would be sized as plain attention, silently wrong.
+# Keys by which layers differ. A model with one that no rule here reads would get the size of plain attention.
 _LAYOUT = re.compile(
     r"layer_types|layers?_pattern|block_type|attn_type|attention_types?$|attn_layer|attn_every|hybrid|mamba|ssm|"
     r"recurrent|^mb_per_layer|^conv_L_|linear_(attn|attention|num|key|value|conv)|layer_group_size|attention_window|"
@@ -43,11 +43,11 @@ class AttentionLayer:
     """K and V of one layer, on one tensor-parallel rank.
 
     Attributes:
-        span: full keeps every token; sliding the last `span_tokens`; chunked the current chunk of `span_tokens`.
-        kv_heads: heads this rank stores.
-        head_dim: values of K per head and token; of a latent layer, the one vector stored for all heads.
-        head_dim_v: values of V per head and token; 0 for a latent layer.
-        opaque_bytes: per token, where a layer's size is the same in every format.
+        span: full keeps every token, sliding the last `span_tokens`, chunked the current chunk of `span_tokens`.
+        kv_heads: heads that this rank stores.
+        head_dim: values of K per head and token; in a latent layer, of the one vector for all heads.
+        head_dim_v: values of V per head and token; 0 in a latent layer.
+        opaque_bytes: per token, where the layer has the same size in every cache dtype.
     """
 
     span: Span
@@ -59,6 +59,7 @@ class AttentionLayer:
 
     @property
     def is_latent(self) -> bool:
+        """Whether the layer stores a latent (MLA) vector in place of K and V."""
         return self.head_dim_v == 0 and self.opaque_bytes is None
 
 
@@ -67,7 +68,7 @@ class StateLayer:
     """A recurrent or convolutional state, on one tensor-parallel rank.
 
     Attributes:
-        state_bytes: per sequence, whatever its length.
+        state_bytes: per sequence of any length.
     """
 
     state_bytes: int
@@ -77,13 +78,13 @@ Layer = AttentionLayer | StateLayer
 
 
 def layer_kinds(keys: Keys) -> list[Kind]:
-    """One kind per decoder layer, in order; layers without a cache are "none" or, at the end, left out.
+    """Return the kind of each decoder layer, in order. Layers without a cache are "none", or left out at the end.
 
-    The rules are those of transformers' configuration classes, which vLLM reads its per-layer windows from
-    (``layer_types`` in transformers/models/*/configuration_*.py, vllm/engine/arg_utils.py).
+    Follows transformers' configuration classes, from which vLLM reads the window of each layer (``layer_types`` in
+    transformers/models/*/configuration_*.py, vllm/engine/arg_utils.py).
 
     Raises:
-        ConfigError: a layer type this module does not know, or a list of another length than the layers.
+        ConfigError: an unknown layer type, or a list that is not as long as the layers.
     """
     kinds = _named(keys) or _patterned(keys)
     # The last layers of Gemma 3n and 4 read an earlier layer's K and V.
@@ -91,7 +92,7 @@ def layer_kinds(keys: Keys) -> list[Kind]:
 
 
 def _named(keys: Keys) -> list[Kind] | None:
-    """From a list of names, or Nemotron-H's string of letters."""
+    """Read the kinds from a list of names, or from Nemotron-H's string of letters."""
     for key in ("layer_types", "layers_block_type"):
         names = keys.names(key)
         if names:
@@ -105,15 +106,15 @@ def _named(keys: Keys) -> list[Kind] | None:
 
 def _kind(keys: Keys, key: str, name: str) -> Kind:
     if name not in _KIND_OF_NAME:
-        raise keys.error(key, f"{name!r} is not a layer type this knows; allowed: {', '.join(_KIND_OF_NAME)}")
+        raise keys.error(key, f"{name!r} is not a known layer type; use: {', '.join(_KIND_OF_NAME)}")
     return _KIND_OF_NAME[name]
 
 
 def _patterned(keys: Keys) -> list[Kind]:
-    """From periods and indices."""
+    """Read the kinds from periods and indices."""
     count = keys.required("num_hidden_layers", "n_layer", "n_layers", "num_layers")
     if count > _MOST_LAYERS:
-        raise keys.error("num_hidden_layers", f"{count} is not allowed; allowed: up to {_MOST_LAYERS}")
+        raise keys.error("num_hidden_layers", f"{count} is too large; use up to {_MOST_LAYERS}")
     layers = range(count)
 
     if keys.model_type == "falcon_h1":
@@ -140,7 +141,7 @@ def _patterned(keys: Keys) -> list[Kind]:
         return _llama4(keys, layers)
     unread = next((key for key, value in keys.text.items() if value and _is_layout(key)), None)
     if unread:
-        raise keys.error(unread, f"not read for model_type {keys.model_type!r}; what its layers keep cannot be sized")
+        raise keys.error(unread, f"not read for model_type {keys.model_type!r}: this cannot size what its layers keep")
     return _windowed(keys, layers)
 
 
@@ -149,7 +150,7 @@ def _is_layout(key: str) -> bool:
 
 
 def _numbered(keys: Keys, layers: range) -> list[Kind] | None:
-    """From a list of 0 and 1."""
+    """Read the kinds from a list of 0 and 1."""
     for key, kinds in _KINDS_OF_NUMBERS.items():
         numbers = keys.indices(key)
         if numbers is None:
@@ -158,7 +159,7 @@ def _numbered(keys: Keys, layers: range) -> list[Kind] | None:
             raise keys.error(key, f"{len(numbers)} layers, but num_hidden_layers is {len(layers)}")
         other = next((number for number in numbers if number not in (0, 1)), None)
         if other is not None:
-            raise keys.error(key, f"{other} is not allowed; allowed: 0 or 1 per layer")
+            raise keys.error(key, f"{other} cannot be used; use 0 or 1 per layer")
         return [kinds[number] for number in numbers]
     return None
 

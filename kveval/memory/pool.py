@@ -1,4 +1,4 @@
-"""vLLM's block pool: how layers share blocks, and how many blocks a sequence holds.
+"""Computes vLLM's block pool: how layers share blocks, and how many blocks a sequence holds.
 
 Source: vllm/v1/core/kv_cache_utils.py (`get_kv_cache_groups`, `unify_kv_cache_spec_page_size`,
 `_get_kv_cache_groups_uniform_page_size`, `get_kv_cache_capacity`), `_align_hybrid_block_size` in
@@ -16,11 +16,11 @@ from kveval.memory.architecture import Architecture
 from kveval.memory.formats import token_bytes
 from kveval.memory.layers import Layer, StateLayer
 
-# With prefix caching a state is kept twice: the running one and the checkpoint at the last block's end.
+# Prefix caching keeps a state twice: the running one, and a checkpoint at the end of the last block.
 _STATE_BLOCKS = 2
 _KERNEL_BLOCK_TOKENS = {"gpu": 16, "cpu": 32}
 _LATENT_HYBRID_BLOCK_TOKENS = 128
-# Padding that lifts fewer than half as many layers again is cheaper than more groups.
+# Where the kinds of layers differ less in number than this, padding costs less than more groups.
 _PADDING_RATIO = 1.5
 
 
@@ -29,7 +29,7 @@ def _blocks(tokens: int, block_tokens: int) -> int:
 
 
 def default_block_tokens(architecture: Architecture, device: str) -> int:
-    """vLLM's block size where none is asked for (vllm/config/cache.py, vllm/platforms/cpu.py)."""
+    """Return vLLM's block size where none is given (vllm/config/cache.py, vllm/platforms/cpu.py)."""
     return 16 if device == "gpu" or architecture.is_latent else 128
 
 
@@ -42,13 +42,16 @@ class _Page:
     page_bytes: int
 
     def type(self) -> tuple[str, int | None, int]:
-        """Layers of one type always need the same number of blocks."""
+        """Return a key that is equal for layers that always need the same number of blocks."""
         if isinstance(self.layer, StateLayer):
             return ("state", None, self.block_tokens)
         return (self.layer.span, self.layer.span_tokens, self.block_tokens)
 
     def blocks(self, tokens: int, in_flight_tokens: int) -> int:
-        """`max_admission_blocks_per_request`: what a sequence is counted with while `in_flight_tokens` are computed."""
+        """Return the blocks vLLM counts for a sequence while it computes `in_flight_tokens`.
+
+        Source: `max_admission_blocks_per_request`.
+        """
         if isinstance(self.layer, StateLayer):
             return _STATE_BLOCKS
         span = self.layer.span_tokens
@@ -56,11 +59,11 @@ class _Page:
             return _blocks(tokens, self.block_tokens)
         if self.layer.span == "chunked":
             return _blocks(min(span + in_flight_tokens, tokens), self.block_tokens)
-        # A window need not begin where a block does.
+        # A window can begin inside a block.
         return _blocks(min(span - 1 + in_flight_tokens, tokens), self.block_tokens) + 1
 
     def blocks_decoding(self, tokens: int) -> int:
-        """What a sequence of `tokens` holds while it decodes: never more blocks than its tokens fill."""
+        """Return the blocks of a sequence of `tokens` while it decodes: never more than its tokens fill."""
         if isinstance(self.layer, StateLayer):
             return _STATE_BLOCKS
         return min(self.blocks(tokens, 1), _blocks(tokens, self.block_tokens))
@@ -68,12 +71,12 @@ class _Page:
 
 @dataclass(frozen=True, slots=True)
 class BlockPool:
-    """One pool of equal blocks, from which every group of layers takes its own.
+    """One pool of equal blocks that all groups of layers share.
 
     Attributes:
         block_bytes: of one block, for all layers of a group.
-        block_tokens: of a full-attention block; larger than asked for where a state must fit into one.
-        groups: (a layer's page, how many groups are like it).
+        block_tokens: of a full-attention block; larger than asked for where a state must fit into it.
+        groups: the page of one layer, and how many groups are like it.
     """
 
     block_bytes: int
@@ -81,22 +84,23 @@ class BlockPool:
     groups: tuple[tuple[_Page, int], ...]
 
     def sequence_blocks(self, tokens: int) -> int:
-        """Blocks a sequence of `tokens` holds while it decodes."""
+        """Return the blocks that a sequence of `tokens` holds while it decodes."""
         return sum(page.blocks_decoding(tokens) * count for page, count in self.groups)
 
     def counted_blocks(self, tokens: int, in_flight_tokens: int) -> int:
-        """Blocks vLLM counts for a sequence of `tokens` when it states its capacity and admits requests."""
+        """Return the blocks vLLM counts for a sequence of `tokens` when it reports capacity or admits requests."""
         return sum(page.blocks(tokens, in_flight_tokens) * count for page, count in self.groups)
 
     def blocks_in(self, cache_bytes: int) -> int:
+        """Return how many blocks fit into `cache_bytes`."""
         return cache_bytes // self.block_bytes
 
 
 def make_pool(architecture: Architecture, dtype: CacheDtype, block_tokens: int, device: str = "gpu") -> BlockPool:
-    """The pool vLLM makes for `architecture` in `dtype`.
+    """Return the pool that vLLM makes for `architecture` in `dtype`.
 
     Args:
-        block_tokens: as asked for.
+        block_tokens: the block size asked for.
         device: gpu or cpu.
     """
     largest = max(token_bytes(dtype, layer) for layer in architecture.attention)
@@ -115,7 +119,7 @@ def make_pool(architecture: Architecture, dtype: CacheDtype, block_tokens: int, 
 
 
 def _aligned(architecture: Architecture, state: int, token_bytes: int, block_tokens: int, device: str) -> int:
-    """The block grows until a layer's page holds a state; the state is padded to that page."""
+    """Return the tokens of a block that is large enough for the page of a layer to hold a state."""
     kernel = _KERNEL_BLOCK_TOKENS[device]
     step = max(kernel, block_tokens, _LATENT_HYBRID_BLOCK_TOKENS if architecture.is_latent else 0)
     needed = step * ceil(state / (step * token_bytes))
@@ -123,16 +127,17 @@ def _aligned(architecture: Architecture, state: int, token_bytes: int, block_tok
 
 
 def _unified(page: _Page, page_bytes: int) -> _Page:
-    """Smaller pages take more tokens where that fills the largest, else padding."""
+    """Return `page` as large as the largest: with more tokens where they fill it, else with padding."""
     if isinstance(page.layer, StateLayer) or page_bytes % page.page_bytes:
         return replace(page, page_bytes=page_bytes)
     return replace(page, page_bytes=page_bytes, block_tokens=page.block_tokens * (page_bytes // page.page_bytes))
 
 
 def _grouped(pages: list[_Page], block_tokens: int) -> BlockPool:
-    """Groups of equally many layers of one kind, the last of a kind padded.
+    """Return a pool with groups of equally many layers of one kind; the last group of a kind is padded.
 
-    The number of layers is that of the rarest kind, unless the commonest has less than half as many again.
+    A group has as many layers as the rarest kind. It has as many as the commonest kind if that has less than
+    `_PADDING_RATIO` times as many.
     """
     buckets = Counter(pages)
     fewest, most = min(buckets.values()), max(buckets.values())

@@ -1,8 +1,8 @@
-"""Bytes of the recurrent and convolutional states that layers without K and V keep.
+"""Computes the bytes of the recurrent and convolutional states that layers without K and V keep.
 
 Shapes: ``MambaStateShapeCalculator`` in vllm/model_executor/layers/mamba/mamba_utils.py, with each model's own
 ``get_mamba_state_shape_from_config``. The convolution's state has the model's dtype, the recurrent state the dtype
-the config names for it (``mamba_ssm_dtype``, ``mamba_ssm_cache_dtype``), else the model's; Nemotron-H and KDA:
+the config names for it (``mamba_ssm_dtype``, ``mamba_ssm_cache_dtype``), else the model's. Nemotron-H and KDA have
 float32 (``MambaStateDtypeCalculator``, vllm/model_executor/models/config.py).
 """
 
@@ -14,10 +14,10 @@ _FLOAT32_BYTES = 4
 
 
 def state_bytes(keys: Keys, tensor_parallel: int) -> int:
-    """Bytes of one layer's state for one sequence, on one tensor-parallel rank.
+    """Return the bytes of one layer's state for one sequence, on one tensor-parallel rank.
 
     Raises:
-        ConfigError: the config has no state this module knows, or lacks a key of it.
+        ConfigError: the config has no known state, or lacks a key of it.
     """
     for marker, sizer in (
         ("linear_num_value_heads", _gated_delta_net),
@@ -32,7 +32,7 @@ def state_bytes(keys: Keys, tensor_parallel: int) -> int:
             return sizer(keys, tensor_parallel)
     raise keys.error(
         "linear_num_value_heads (or linear_attn_config, conv_L_cache, mamba_num_heads, mamba_n_heads, mamba_d_state)",
-        "required to size the state of its linear layers, none is given",
+        "required to size the state of its linear layers; give one of them",
     )
 
 
@@ -63,7 +63,7 @@ def _short_convolution(keys: Keys, ranks: int) -> int:
 
 
 def _nemotron(keys: Keys, ranks: int) -> int:
-    """Nemotron-H: Mamba 2 under names of its own, its state in float32 unless the config says otherwise."""
+    """Nemotron-H: Mamba 2 with other names of keys, its state in float32 unless the config says otherwise."""
     heads, dim = keys.required("mamba_num_heads"), keys.required("mamba_head_dim")
     recurrent = _recurrent_bytes(keys) if keys.get("mamba_ssm_cache_dtype") else _FLOAT32_BYTES
     return _mamba2_bytes(

@@ -54,5 +54,5 @@ def test_an_unknown_granularity_is_named_with_what_is_allowed(name: str) -> None
 
 
 def test_a_block_must_divide_the_head() -> None:
-    with pytest.raises(ValueError, match="'per_block_3' needs a head size divisible by it, not 4"):
+    with pytest.raises(ValueError, match="'per_block_3' needs a head size that its block divides, not 4"):
         Granularity.parse("per_block_3").split(X)

@@ -1,9 +1,9 @@
-"""vLLM attention backends whose KV cache holds rounded K and V; imported by vLLM alone, by the names below.
+"""vLLM attention backends whose KV cache holds rounded K and V. Only vLLM imports them, by name.
 
 ``CPU_ATTN``, ``FLASH_ATTN``, ``TRITON_ATTN`` and ``FLASHINFER`` of this module are subclasses of vLLM's backends of
-the same name. All of them write a step's K and V into the cache first and then attend to the cache, in prefill as in
-decode (CPU_ATTN: ``cpu_attention_with_kv_cache``), so rounding before the write is what a quantized cache does to
-every attention read. Run and tested on CPU; written from vLLM 0.32's source and untested on GPU.
+the same name. Each writes K and V of a step into the cache and then attends to the cache, in prefill and in decode
+(CPU_ATTN: ``cpu_attention_with_kv_cache``). Rounding before the write therefore changes every attention read as a
+quantized cache does. Tested on CPU. The GPU backends follow the source of vLLM 0.32 and are not tested.
 """
 
 from __future__ import annotations
@@ -19,25 +19,18 @@ from vllm.platforms import current_platform
 from vllm.utils.import_utils import resolve_obj_by_qualname
 from vllm.v1.attention.backends.registry import AttentionBackendEnum
 
-from kveval.engines.plugin.emulation import (
-    EMULATED_BACKENDS,
-    ENVIRONMENT_VARIABLE,
-    EmulationSpec,
-    coverage_line,
-    live_line,
-    refused_line,
-)
+from kveval.engines.plugin.emulation import EMULATED_BACKENDS, ENVIRONMENT_VARIABLE, EmulationSpec
+from kveval.engines.plugin.emulation_log import coverage_line, live_line, refused_line
 from kveval.errors import ConfigError
 from kveval.formats.granularity import Granularity
+from kveval.formats.registry import is_unquantized
 from kveval.formats.rounding import fake_quantize, scale_of
 
 logger = init_logger("vllm.kveval")
 
-_UNQUANTIZED_CACHE_DTYPES = ("auto", "bfloat16", "float16")
-
 
 class FirstStep:
-    """The layers of one process that wrote real tokens, until the first of them writes again."""
+    """The layers that wrote real tokens in one process, until one of them writes again."""
 
     def __init__(self) -> None:
         self.rounded: set[str] = set()
@@ -45,7 +38,7 @@ class FirstStep:
         self.is_over = False
 
     def saw(self, layer_name: str, is_rounded: bool) -> bool:
-        """Note a write; True when it is the first rounded one of this process."""
+        """Note a write of a layer. Returns True for the first rounded write of this process."""
         if layer_name in self.rounded | self.kept:
             self.is_over = True
             logger.info(coverage_line(len(self.rounded), len(self.kept)))
@@ -61,8 +54,8 @@ class RoundsBeforeStoring:
     """Mixin put before a vLLM ``AttentionImpl``: ``do_kv_cache_update`` stores rounded K and V.
 
     Raises, from the constructor:
-        ConfigError: the cache is already quantized, a layer does not exist, a block does not divide the head size,
-            or (GPU) graphs could replay the write without passing here.
+        ConfigError: the cache is already quantized, a layer does not exist, a block does not divide the head size, or
+            on a GPU, graphs could replay the write without the rounding.
     """
 
     head_size: int
@@ -85,15 +78,14 @@ class RoundsBeforeStoring:
 
     def _check_engine(self) -> None:
         config = get_current_vllm_config()
-        if self.kv_cache_dtype not in _UNQUANTIZED_CACHE_DTYPES:
+        if not is_unquantized(self.kv_cache_dtype):
             raise ConfigError(
-                f"cannot emulate {self._spec.format} on top of kv_cache_dtype {self.kv_cache_dtype!r}; "
-                f"allowed: {', '.join(_UNQUANTIZED_CACHE_DTYPES)}"
+                f"cannot emulate {self._spec.format} on top of kv_cache_dtype {self.kv_cache_dtype!r}; use bfloat16"
             )
         num_layers = config.model_config.get_total_num_hidden_layers()
         absent = [layer for layer in self._spec.layers or () if layer >= num_layers]
         if absent:
-            raise ConfigError(f"cannot emulate in layers {absent}; the model has layers 0 to {num_layers - 1}")
+            raise ConfigError(f"cannot emulate in layers {absent}; use layers 0 to {num_layers - 1}")
         if not current_platform.is_cpu() and not config.model_config.enforce_eager:
             raise ConfigError("emulation on a GPU needs --enforce-eager: a graph would skip the rounding")
         try:
@@ -111,7 +103,7 @@ class RoundsBeforeStoring:
     ) -> None:
         """Round `key` and `value`, [num_tokens, num_kv_heads, head_size], then store them as vLLM does.
 
-        Slots below 0 are padding or warm-up: they are stored nowhere and never count as evidence or calibration.
+        Slots below 0 are padding or warm-up. They are not stored, and count neither as evidence nor for a scale.
         """
         is_rounded = self._spec.selects(extract_layer_index(layer.layer_name))
         stored_key, stored_value = key, value
@@ -143,7 +135,7 @@ class RoundsBeforeStoring:
 
 
 def relative_error(x: torch.Tensor, rounded: torch.Tensor) -> float:
-    """``sum |x - rounded| / sum |x|``, dimensionless, 0 when nothing changed; NaN for an `x` of zeros."""
+    """Return ``sum |x - rounded| / sum |x|``: 0 when nothing changed, NaN when every `x` is 0."""
     return float((x.float() - rounded.float()).abs().sum() / x.float().abs().sum())
 
 

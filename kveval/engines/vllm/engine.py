@@ -22,7 +22,8 @@ from kveval.config.engine_flags import by_flag, flags
 from kveval.config.sweep import EngineConfig
 from kveval.engines.base import OnStatus
 from kveval.engines.client.access import Access
-from kveval.engines.plugin.emulation import EmulationSpec, parse_log
+from kveval.engines.plugin.emulation import EmulationSpec
+from kveval.engines.plugin.emulation_log import parse_log
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm import facts as engine_facts
 from kveval.engines.vllm.installation import Installation
@@ -282,7 +283,7 @@ class VLLMEngine:
             engine_args=self._arguments,
             emulation_label=self._emulation().label() if emulated else None,
             # vLLM logs a plugin that does not load and carries on without it.
-            emulation_live=said.live and said.requested == self._emulation() if emulated else None,
+            emulation_live=said.is_live and said.requested == self._emulation() if emulated else None,
         )
 
     async def stop(self) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from kveval.engines.plugin.emulation import EmulationSpec, parse_log
+from kveval.engines.plugin.emulation import EmulationSpec
+from kveval.engines.plugin.emulation_log import parse_log
 from kveval.errors import ConfigError
 from kveval.formats.rounding import fake_quantize
 
@@ -169,7 +170,7 @@ def test_the_first_real_write_is_the_evidence(emulate: Any, log: list[str]) -> N
 
     facts = parse_log("\n".join(log))
     assert len(log) == 2
-    assert facts.live
+    assert facts.is_live
     assert facts.tokens == NUM_TOKENS
     assert (facts.rounded_layers, facts.kept_layers) == (4, 0)
 

@@ -4,50 +4,20 @@ import sys
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
+from support.emulation import INT8, specs
 
 from kveval.engines.plugin import emulation
 from kveval.engines.plugin.emulation import (
     ENVIRONMENT_VARIABLE,
-    EmulationFacts,
     EmulationSpec,
-    coverage_line,
-    live_line,
-    parse_log,
-    refused_line,
-    requested_line,
 )
 from kveval.errors import ConfigError
-from kveval.formats.registry import CODECS
-
-INT8 = EmulationSpec(format="int8", granularity="per_token_head")
-LOG_START = "(Worker pid=7) INFO 11-29 17:05:45 [emulation.py:151] "
-
-specs = st.one_of(
-    st.builds(
-        EmulationSpec,
-        format=st.sampled_from(tuple(CODECS)),
-        granularity=st.sampled_from(("per_tensor", "per_head", "per_channel", "per_token_head", "per_block_32")),
-        layers=st.none() | st.lists(st.integers(0, 99), min_size=1, max_size=5).map(tuple),
-    ),
-    st.builds(
-        EmulationSpec,
-        format=st.sampled_from(tuple(CODECS)),
-        granularity=st.just("per_tensor"),
-        scale=st.floats(1e-6, 1e6),
-    ),
-)
 
 
 @given(specs)
 def test_a_spec_survives_the_environment(spec: EmulationSpec) -> None:
     assert EmulationSpec.from_env(spec.to_env()) == spec
-
-
-@given(specs)
-def test_a_spec_survives_the_log(spec: EmulationSpec) -> None:
-    assert parse_log(f"{LOG_START}{requested_line(spec)}\n").requested == spec
 
 
 def test_the_documented_environment_is_understood() -> None:
@@ -109,53 +79,6 @@ def test_a_spec_rejects_unknown_keys_in_a_configuration() -> None:
 )
 def test_a_label_says_emulated(spec: EmulationSpec, label: str) -> None:
     assert spec.label() == label
-
-
-def test_a_silent_log_says_nothing() -> None:
-    facts = parse_log("INFO Using CPU_ATTN backend.\nINFO CPU KV cache size: 1,024 tokens\n")
-
-    assert facts == EmulationFacts()
-    assert not facts.live
-
-
-def test_announced_is_not_live() -> None:
-    facts = parse_log(f"{LOG_START}kveval emulation: rounding K and V to int8 per_token_head, all layers\n")
-
-    assert facts == EmulationFacts(requested=INT8)
-    assert not facts.live
-
-
-def test_a_live_log_carries_its_evidence() -> None:
-    lines = [requested_line(INT8), live_line(0, 61, 3.9e-3, 4.1e-3), coverage_line(30, 0)]
-    facts = parse_log("".join(f"{LOG_START}{line}\n" for line in lines))
-
-    assert lines[1] == "kveval emulation: live, layer 0, 61 tokens, relative error K 3.900e-03 V 4.100e-03"
-    assert facts == EmulationFacts(
-        requested=INT8,
-        tokens=61,
-        relative_error_k=3.9e-3,
-        relative_error_v=4.1e-3,
-        rounded_layers=30,
-        kept_layers=0,
-    )
-    assert facts.live
-
-
-@pytest.mark.parametrize("error_v", [0.0, float("nan")])
-def test_rounding_that_changed_nothing_is_not_live(error_v: float) -> None:
-    assert not parse_log(live_line(0, 61, 3.9e-3, error_v)).live
-
-
-def test_the_weakest_worker_counts() -> None:
-    log = "\n".join([live_line(0, 61, 4e-3, 4e-3), live_line(0, 61, 4e-3, 0.0), coverage_line(30, 0)])
-
-    assert not parse_log(log).live
-
-
-def test_a_refusal_is_found() -> None:
-    line = refused_line("cannot emulate int8 on top of\nkv_cache_dtype 'fp8'")
-
-    assert parse_log(f"{LOG_START}{line}\nTraceback").refused == ("cannot emulate int8 on top of kv_cache_dtype 'fp8'")
 
 
 def test_register_without_the_variable_imports_nothing_heavy() -> None:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from kveval.judge.recommend.serve_command import cpu_cache_gib
 from kveval.judge.run_data import RunData
-from kveval.memory.measured import theory_beside_measured
+from kveval.memory.measured import CapacityComparison, compare_capacity
 from kveval.report.rows import baseline_first
 from kveval.run.manifest import VariantRun
 
 
 def capacity_table(run: RunData) -> list[dict[str, Any]]:
     """Of every variant: theory_tokens, measured_tokens, difference_percent, and reason, why one of them is None."""
-    return [{"variant": variant.name, **_beside(run, variant)} for variant in baseline_first(run)]
+    return [{"variant": variant.name, **asdict(_beside(run, variant))} for variant in baseline_first(run)]
 
 
-def _beside(run: RunData, variant: VariantRun) -> dict[str, Any]:
+def _beside(run: RunData, variant: VariantRun) -> CapacityComparison:
     facts = variant.facts
     path = Path(str(variant.spec.get("model"))) / "config.json"
     gib = facts.kv_cache_gib or cpu_cache_gib(run.manifest, variant)
@@ -27,14 +28,10 @@ def _beside(run: RunData, variant: VariantRun) -> dict[str, Any]:
         if not isinstance(config, dict):
             raise ValueError("no JSON object")
     except (OSError, ValueError) as error:
-        return {
-            "theory_tokens": None,
-            "measured_tokens": facts.kv_capacity_tokens,
-            "difference_percent": None,
-            "reason": f"{path.name} of the model is not at hand ({type(error).__name__})",
-        }
+        reason = f"{path.name} of the model cannot be read ({type(error).__name__})"
+        return CapacityComparison(None, facts.kv_capacity_tokens, None, reason)
     cache_bytes = None if gib is None else int(gib * 2**30)
-    return theory_beside_measured(config, str(path), facts, cache_bytes, _tensor_parallel(variant))
+    return compare_capacity(config, str(path), facts, cache_bytes, _tensor_parallel(variant))
 
 
 def _tensor_parallel(variant: VariantRun) -> int:

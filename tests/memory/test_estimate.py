@@ -1,33 +1,14 @@
-"""Caches of published models, each figure worked out by hand from the keys in tests/data/configs."""
+"""Sizes of published models, each figure worked out by hand from the keys in tests/data/configs."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
-from support import DATA
+from support.model_configs import DENSE, published_size
 
 from kveval.errors import UsageError
-from kveval.memory.architecture import Architecture, read_architecture
 from kveval.memory.estimate import estimate
-from kveval.memory.formats import parse_format, token_bytes
-from kveval.memory.pool import make_pool
 
-CONFIGS = DATA / "configs"
 KIB = 1024
-
-
-def config(name: str) -> dict[str, Any]:
-    return json.loads((CONFIGS / f"{name}.json").read_text())
-
-
-def architecture(name: str, ranks: int = 1) -> Architecture:
-    return read_architecture(config(name), name, ranks)
-
-
-def row(name: str, cache_format: str, length: int = 4096) -> dict[str, Any]:
-    return estimate(config(name), name, window=None, formats=[cache_format], lengths=[length])["formats"][0]
 
 
 @pytest.mark.parametrize(
@@ -83,9 +64,9 @@ def row(name: str, cache_format: str, length: int = 4096) -> dict[str, Any]:
     ],
 )
 def test_bytes_per_token(name: str, cache_format: str, per_token: int, per_token_in_window: int) -> None:
-    found = row(name, cache_format)
-    assert found["bytes_per_token"] == per_token
-    assert found["bytes_per_token_in_span"] == per_token_in_window
+    found = published_size(name, cache_format)
+    assert found.bytes_per_token == per_token
+    assert found.bytes_per_token_in_span == per_token_in_window
 
 
 @pytest.mark.parametrize(
@@ -110,62 +91,22 @@ def test_bytes_per_token(name: str, cache_format: str, per_token: int, per_token
     ],
 )
 def test_bytes_per_sequence(name: str, length: int, sequence_bytes: int) -> None:
-    assert row(name, "bf16", length)["lengths"][0]["sequence_bytes"] == sequence_bytes
+    assert published_size(name, "bf16", length).lengths[0].sequence_bytes == sequence_bytes
 
 
-@pytest.mark.parametrize(
-    ("name", "cache_format", "state_bytes", "block_tokens"),
-    [
-        # convolution (2 x 16 x 128 + 32 x 128) x 3 values and 32 x 128 x 128 more, 2 bytes each: 1,097,728.
-        # A token takes 2048 bytes, 16 of them 32,768: 34 x 16 tokens hold a state.
-        ("qwen3-next-80b-a3b", "bf16", (8192 * 3 + 32 * 128 * 128) * 2, 544),
-        ("qwen3-next-80b-a3b", "fp8", (8192 * 3 + 32 * 128 * 128) * 2, 1072),  # 67 x 16
-        # (2 x 16 x 128 + 48 x 128) x 3 x 2 + 48 x 128 x 128 x 4 = 3,207,168; 784 tokens is also what
-        # https://docs.lmcache.ai/recipes/qwen3_5.html quotes from vLLM's log for Qwen3.6-27B.
-        ("qwen3.6-27b", "bf16", 10240 * 3 * 2 + 48 * 128 * 128 * 4, 784),
-        # Mamba 1: 8192 x 3 and 8192 x 16 values fit into 16 tokens of 4096 bytes five times over: 5 x 16
-        ("jamba-v0.1", "bf16", 8192 * (3 + 16) * 2, 80),
-    ],
-)
-def test_states_and_the_blocks_that_hold_them(
-    name: str, cache_format: str, state_bytes: int, block_tokens: int
-) -> None:
-    found = row(name, cache_format)
-    layers = architecture(name).counts()["state"]
-    assert found["state_bytes_per_sequence"] == layers * state_bytes
-    assert found["block_tokens"] == block_tokens
+def test_formats_and_lengths_by_default() -> None:
+    document = estimate(DENSE, "config.json", window=40960)
+    assert [row.format for row in document.formats] == [
+        "bfloat16", "fp8", "int8_per_token_head", "int4_per_token_head", "nvfp4",
+    ]  # fmt: skip
+    assert [row.context_length for row in document.formats[0].lengths] == [4096, 32768, 40960]
+    odd = estimate({**DENSE, "head_dim": 72}, "config.json", window=None)
+    assert "nvfp4" not in [row.format for row in odd.formats]
+    assert [row.context_length for row in odd.formats[0].lengths] == [4096, 32768, 131072]
 
 
-@pytest.mark.parametrize(
-    ("name", "ranks", "per_token"),
-    [
-        ("llama-3.3-70b", 4, 80 * 2 * 2 * 128 * 2),  # 2 of 8 KV heads
-        ("llama-3.3-70b", 16, 80 * 1 * 2 * 128 * 2),  # each KV head twice
-        ("starcoder", 8, 40 * 1 * 2 * 128 * 2),  # the one KV head is on every rank
-        ("deepseek-v3", 8, 61 * 576 * 2),  # the latent vector is on every rank
-    ],
-)
-def test_ranks_share_the_heads(name: str, ranks: int, per_token: int) -> None:
-    stored = parse_format("bf16")
-    assert sum(token_bytes(stored, layer) for layer in architecture(name, ranks).attention) == per_token
-
-
-def test_ranks_share_a_state() -> None:
-    pool = make_pool(architecture("qwen3-next-80b-a3b", 2), parse_format("bf16"), 16)
-    # Half the state and half the bytes of a token: the block stays what it was.
-    assert pool.block_tokens == 544
-
-
-@pytest.mark.parametrize("ranks", [3, 5, 12])
-def test_ranks_that_do_not_divide_the_heads(ranks: int) -> None:
-    with pytest.raises(UsageError, match=rf"--tensor-parallel: {ranks} ranks do not divide .*; allowed"):
-        architecture("llama-3.1-8b", ranks)
-
-
-def test_every_layer_is_counted() -> None:
-    assert architecture("gemma-3-27b").counts() == {"sliding": 52, "full": 10}
-    assert architecture("llama-4-scout").counts() == {"chunked": 36, "full": 12}
-    assert architecture("jamba-v0.1").counts() == {"state": 28, "full": 4}
-    assert architecture("deepseek-v3").counts() == {"latent": 61}
-    assert architecture("mimo-v2-flash").counts() == {"full": 9, "sliding": 39}
-    assert architecture("gemma-3-270m").counts() == {"sliding": 15, "full": 3}
+def test_invalid_lengths_are_refused() -> None:
+    with pytest.raises(UsageError, match="--lengths: 8193 is beyond the model's window; use up to 8192"):
+        estimate(DENSE, "config.json", window=8192, lengths=[8193])
+    with pytest.raises(UsageError, match="--lengths: none given"):
+        estimate(DENSE, "config.json", window=8192, lengths=[])

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kveval.errors import UsageError
+from kveval.memory.budget import GIB, BudgetFlags, make_budget, parse_size, weight_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("80GiB", 80 << 30), ("80 GiB", 80 << 30), ("80gib", 80 << 30), ("80GB", 80 * 10**9), ("80G", 80 * 10**9),
+        ("1.5TiB", 3 << 39), ("512MiB", 512 << 20), ("16Ki", 16 << 10),
+    ],
+)  # fmt: skip
+def test_a_text_is_read_as_bytes(text: str, size: int) -> None:
+    assert parse_size(text, "--memory") == size
+
+
+@pytest.mark.parametrize("text", ["", "80", "-1GiB", "0GiB", "GiB", "80GiBs", "1e3GiB", "eighty GiB"])
+def test_a_text_that_is_not_a_size_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--memory: .* is not a size; use 80GiB"):
+        parse_size(text, "--memory")
+
+
+def test_weights_are_counted_once(tmp_path: Path) -> None:
+    assert weight_bytes(tmp_path) is None
+    (tmp_path / "pytorch_model.bin").write_bytes(b"w" * 100)
+    assert weight_bytes(tmp_path) == 100
+    (tmp_path / "consolidated.safetensors").write_bytes(b"w" * 90)
+    assert weight_bytes(tmp_path) == 90
+    (tmp_path / "model-1.safetensors").write_bytes(b"w" * 40)
+    (tmp_path / "model-2.safetensors").write_bytes(b"w" * 50)
+    assert weight_bytes(tmp_path) == 90
+    (tmp_path / "extra.safetensors").write_bytes(b"w" * 7)
+    assert weight_bytes(tmp_path) == 97
+    index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors", "c": "model-2.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert weight_bytes(tmp_path) == 90
+
+
+@pytest.mark.parametrize("index", ["[", "[]", "{}", '{"weight_map": []}', '{"weight_map": {"a": "gone.safetensors"}}'])
+def test_a_broken_index_is_ignored(tmp_path: Path, index: str) -> None:
+    (tmp_path / "model.safetensors.index.json").write_text(index)
+    (tmp_path / "model.safetensors").write_bytes(b"w" * 10)
+    assert weight_bytes(tmp_path) == 10
+
+
+def test_budget(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"w" * 1000)
+    assert make_budget(tmp_path, BudgetFlags()) is None
+    budget = make_budget(tmp_path, BudgetFlags(memory="1GiB", utilization=0.5))
+    assert budget is not None
+    assert (budget.cache_bytes, budget.weight_bytes) == (GIB // 2 - 1000, 1000)
+    shared = make_budget(tmp_path, BudgetFlags(memory="80GiB", weights="100GiB"), 4)
+    assert shared is not None
+    assert (shared.cache_bytes, shared.weight_bytes) == ((72 - 25) * GIB, 25 * GIB)
+    given = make_budget(tmp_path, BudgetFlags(cache="2GiB"))
+    assert given is not None
+    assert (given.cache_bytes, given.memory_bytes) == (2 * GIB, None)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        # Without weights too, the flag that is wrong is the one named.
+        (BudgetFlags(memory="80"), ["--memory: '80' is not a size"]),
+        (BudgetFlags(memory="80GiB"), ["--weights: ", "has no weight files", "such as --weights 16GiB"]),
+        (BudgetFlags(memory="80GiB", cache="2GiB"), ["--cache", "use one of the two"]),
+        (BudgetFlags(memory="80GiB", weights="16"), ["--weights: '16' is not a size"]),
+        (BudgetFlags(memory="80GiB", weights="16GiB", utilization=1.1), ["--utilization: 1.1", "up to 1"]),
+        (BudgetFlags(memory="80GiB", weights="16GiB", utilization=float("nan")), ["--utilization: nan"]),
+        (
+            BudgetFlags(memory="16GiB", weights="16GiB"),
+            ["--memory: 16.00 GiB x 0.9 = 14.40 GiB", "the weights take 16.00 GiB", "more than 17.78 GiB"],
+        ),
+    ],
+)
+def test_invalid_budgets_are_refused(tmp_path: Path, flags: BudgetFlags, words: list[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        make_budget(tmp_path, flags)
+    for word in words:
+        assert word in str(caught.value)

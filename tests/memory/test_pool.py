@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import pytest
+from support import DATA, ROOT
+from support.model_configs import published, published_config
+
+from kveval.memory.architecture import read_architecture
+from kveval.memory.budget import GIB
+from kveval.memory.estimate import capacity_tokens, estimate
+from kveval.memory.formats import parse_format
+from kveval.memory.pool import make_pool
+
+needs_vllm = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="no vLLM in this environment")
+
+
+def test_layers_with_other_heads_share_pages_by_their_tokens() -> None:
+    config = {
+        "model_type": "gemma4_text", "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 8,
+        "head_dim": 256, "global_head_dim": 512, "num_global_key_value_heads": 2, "sliding_window": 64,
+        "layer_types": ["sliding_attention", "full_attention"] * 2,
+    }  # fmt: skip
+    row = estimate(config, "config.json", window=None, formats=["bf16"], lengths=[4096]).formats[0]
+    # A sliding token takes 8 x 2 x 256 x 2 = 8192 bytes, a full one half of it: 32 tokens fill the other's page of 16.
+    assert row.block_bytes == 2 * 16 * 8192
+    assert row.lengths[0].sequence_bytes == (4096 // 32 + 64 // 16 + 1) * 2 * 16 * 8192
+
+
+def test_ranks_share_a_state() -> None:
+    pool = make_pool(published("qwen3-next-80b-a3b", 2), parse_format("bf16"), 16)
+    # Half the state and half the bytes of a token: the block stays what it was.
+    assert pool.block_tokens == 544
+
+
+@pytest.mark.vllm
+@needs_vllm
+@pytest.mark.timeout(300)
+def test_vllms_allocator_makes_the_same_pool() -> None:
+    """Blocks and capacity of every published configuration, by vLLM's own code, in a process of its own."""
+    lengths, formats, in_flight, cache = (
+        [512, 4096, 30000],
+        ["bf16", "fp8", "int8", "int4_per_token_head"],
+        4096,
+        40 * GIB,
+    )
+    names = sorted(path.stem for path in (DATA / "configs").glob("*.json"))
+    cases = [
+        {"config": published_config(name), "format": parse_format(stored).name, "length": length, "name": name}
+        for name in names
+        for stored in formats
+        for length in lengths
+    ]
+    script = ROOT / "tests" / "support" / "vllm_allocator.py"
+    given = json.dumps({"cases": cases, "in_flight_tokens": in_flight, "cache_bytes": cache, "block_size": 16})
+    ran = subprocess.run([sys.executable, str(script)], input=given, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    answers = json.loads(ran.stdout.splitlines()[-1])
+    assert len(answers) == len(cases)
+    for case, answer in zip(cases, answers, strict=True):
+        pool = make_pool(read_architecture(case["config"], case["name"]), parse_format(case["format"]), 16)
+        ours = [pool.blocks_in(cache), capacity_tokens(pool, cache, case["length"], in_flight)]
+        assert ours == answer, (case["name"], case["format"], case["length"])
