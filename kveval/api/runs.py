@@ -81,7 +81,7 @@ def diff(first: str | Path, second: str | Path) -> dict[str, Any]:
     Example:
         >>> changes = kveval.diff("runs/tonight:bf16", "runs/tonight:fp8")
         >>> overall = changes["pairs"][0]["rows"][0]
-        >>> overall["flips_down"], overall["flips_up"]
+        >>> overall["lost"], overall["gained"]
         (0, 0)
     """
     return compare(str(first), str(second))
@@ -102,8 +102,9 @@ def recommend(run: str | Path, *, sequences: int | None = None, **policy: Any) -
         UsageError, IncomparableError: as `gate` does.
 
     Example:
-        >>> advice = kveval.recommend("runs/tonight")
-        >>> print(advice.reason)
+        >>> advice = kveval.recommend("runs/tonight", margin=0.03)
+        >>> "stay with the baseline" if advice.chosen is None else advice.serve.shell
+        'stay with the baseline'
     """
     return judge_recommend(Path(run), overrides=policy, sequences=sequences)
 
@@ -143,7 +144,8 @@ def show_sample(run: str | Path, sample_id: str) -> AskedSample:
         RunDirectoryError: the run has no such sample, or what decides the prompt has changed.
 
     Example:
-        >>> asked = kveval.show_sample("runs/tonight", "3f0c9a")
+        >>> sample_id = kveval.load_run("runs/demo").samples.index[0]
+        >>> asked = kveval.show_sample("runs/demo", sample_id)
         >>> asked.records["fp8"].outcome
         'correct'
     """

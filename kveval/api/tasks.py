@@ -146,7 +146,7 @@ def score_answer(task: str | Task, doc: Mapping[str, Any], text: str) -> ScoredA
         ConfigError: the name is unknown, or the scorer fails on this answer.
 
     Example:
-        >>> doc = {"question": "Which locker?", "answers": ["7301954"], "absent": False}
+        >>> doc = {"answers": ["7301954"], "distractors": ["8120443"], "absent": False}
         >>> kveval.score_answer("niah_single", doc, "It is locker 7301954.").outcome
         'correct'
     """
