@@ -10,8 +10,9 @@ from typing import Any
 from rich.console import Console
 
 from kveval.config.sweep import SweepConfig, load_config, validate_config
-from kveval.engines.vllm.engine import check_port
-from kveval.engines.vllm.installation import NOTHING_TO_LAUNCH, Installation, find_installation
+from kveval.engines.installation import NOTHING_TO_LAUNCH, Installation
+from kveval.engines.ports import check_port
+from kveval.engines.registry import find_installation
 from kveval.errors import ConfigError, InfrastructureError, RunDirectoryError
 from kveval.load.plan import describe_load, load_plan_of, make_load_plan
 from kveval.load.run import load_stage, run_load

@@ -144,6 +144,7 @@ class EngineConfig(_Model):
     """How the engine is launched.
 
     Attributes:
+        name: an engine that `kveval.engines.registry` lists; None = vllm.
         python: interpreter of the environment vLLM lives in; None = the one running kveval.
         command: full command in place of ``vllm serve``, before kveval's own flags.
         args: ``vllm serve`` flags for every variant.
@@ -152,6 +153,7 @@ class EngineConfig(_Model):
         startup_timeout_s: from launch to a healthy server.
     """
 
+    name: str | None = None
     python: Path | None = None
     command: Annotated[list[str], Field(min_length=1)] | None = None
     args: dict[str, str | int | float | bool | None] = {}

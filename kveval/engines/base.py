@@ -1,15 +1,21 @@
-"""What measuring needs of an engine, whichever server it is."""
+"""What measuring needs of an engine, and what a new kind of engine has to provide."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
 import psutil
 
+from kveval.config.sweep import EngineConfig, SweepConfig
 from kveval.engines.client.access import Access
+from kveval.engines.installation import Installation
+from kveval.engines.variants import ResolvedVariant
+from kveval.models.checkpoint import Model
 from kveval.run.facts import Facts
+from kveval.run.findings import Finding
+from kveval.tasks.assembly.prompt import PromptFormat
 
 OnStatus = Callable[[str], None]
 
@@ -18,41 +24,82 @@ class Engine(Protocol):
     """One server of one variant.
 
     Attributes:
-        base_url: ``http://host:port`` without a path; valid once started.
-        model_name: what requests name as ``model``.
-        log_path: where the server's output goes.
-        access: how requests reach it, and how it wants to be asked; valid once started.
+        base_url: ``http://host:port`` without a path. Valid after `start`.
+        model_name: the ``model`` field of requests.
+        access: how requests reach the server, and what it understands. Valid after `start`.
     """
 
     base_url: str
     model_name: str
-    log_path: Path
     access: Access
 
     async def start(self, on_status: OnStatus) -> None:
-        """Returns once the server is healthy.
+        """Returns when the server is healthy.
 
         Raises:
-            EngineError: it died, hung or never became healthy; nothing is left running.
+            EngineError: the server died, hung or never became healthy. Nothing is left running.
         """
         ...
 
     def exit_message(self) -> str | None:
-        """Why the server is gone, or None while it runs."""
+        """Returns why the server is gone, or None while it runs."""
         ...
 
     def processes(self) -> list[psutil.Process]:
-        """Those of the running server; none where it runs elsewhere."""
+        """Returns the processes of the running server. Empty if it runs elsewhere."""
         ...
 
     async def facts(self) -> Facts:
-        """What the running server was established to be doing.
+        """Returns what the running server was found to be doing.
 
         Raises:
             EngineError: it does not answer.
         """
         ...
 
+    def findings(self, facts: Facts, baseline: Facts | None) -> list[Finding]:
+        """Returns what a reviewer must know of `facts`. `baseline`: the baseline's facts, None for the baseline."""
+        ...
+
     async def stop(self) -> None:
         """Leaves no process behind. Safe to call twice, or before `start`."""
+        ...
+
+
+class ServerPlan(Protocol):
+    """What launching or attaching to a server needs of a plan, a sweep's or a load measurement's.
+
+    Attributes:
+        models: the checkpoint of each variant, by its name.
+        max_model_len: longest prompt plus output that a server must take, in tokens.
+    """
+
+    @property
+    def config(self) -> SweepConfig: ...
+    @property
+    def installation(self) -> Installation: ...
+    @property
+    def models(self) -> Mapping[str, Model]: ...
+    @property
+    def prompt_format(self) -> PromptFormat: ...
+    @property
+    def max_model_len(self) -> int: ...
+
+
+OpenEngine = Callable[[ServerPlan, ResolvedVariant, Path], Engine]
+
+
+class Launcher(Protocol):
+    """One kind of engine that kveval can launch. `kveval.engines.registry` lists them."""
+
+    def find(self, config: EngineConfig) -> Installation:
+        """Returns the engine that `config` names. This may take some seconds.
+
+        Raises:
+            EngineNotInstalledError: there is none, or it does not run.
+        """
+        ...
+
+    def open(self, plan: ServerPlan, variant: ResolvedVariant, log_path: Path) -> Engine:
+        """Returns the server of a variant. `Engine.start` launches it."""
         ...

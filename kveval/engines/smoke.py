@@ -1,8 +1,10 @@
-"""A few questions before the first sample: does this engine answer at all, and in its right mind?"""
+"""Asks a few questions before the first sample: does the engine answer, and do its answers make sense?"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+
+import numpy as np
 
 from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.client import Client
@@ -10,7 +12,9 @@ from kveval.engines.client.failures import RequestFailedError
 from kveval.engines.client.request import EngineRequest
 from kveval.run.facts import Facts
 from kveval.run.findings import Finding
-from kveval.tasks.task import Sample
+from kveval.run.manifest import SmokeResult
+from kveval.tasks.assembly.prompt import PromptFormat
+from kveval.tasks.task import Prompt
 
 _PASSAGE = (
     "The harbour was quiet in the early morning. Fishing boats lay side by side along the stone wall, and a few "
@@ -26,61 +30,72 @@ _OTHER_CHUNK_TOKENS = 8192
 OUTPUT_TOKENS = 16
 
 
-def pick_sample(samples: list[Sample], facts: Facts) -> Sample:
-    """The shortest prompt that is prefilled in more than one chunk, or else the longest."""
+def plain_prompt(prompt_format: PromptFormat) -> Prompt:
+    """Returns a short passage of plain English, framed as samples are, for a measurement without samples."""
+    shared = np.concatenate((prompt_format.prefix_ids, prompt_format.encode(_PASSAGE)))
+    return Prompt(shared, prompt_format.suffix_ids)
+
+
+def pick_prompt(prompts: Sequence[Prompt], facts: Facts) -> Prompt:
+    """Returns the shortest prompt that needs more than one prefill chunk, or else the longest prompt."""
     chunk = facts.max_num_batched_tokens or _DEFAULT_CHUNK_TOKENS.get(facts.device or "", _OTHER_CHUNK_TOKENS)
-    by_length = sorted(samples, key=lambda sample: len(sample.prompt))
-    return next((sample for sample in by_length if len(sample.prompt) > chunk), by_length[-1])
+    by_length = sorted(prompts, key=len)
+    return next((prompt for prompt in by_length if len(prompt) > chunk), by_length[-1])
 
 
 async def smoke(
-    client: Client, samples: list[Sample], facts: Facts, baseline_perplexity: float | None
-) -> tuple[dict[str, Any], list[Finding]]:
-    """Asks, and says what is wrong. Findings of level error mean: do not measure this variant."""
-    sample = pick_sample(samples, facts)
-    findings: list[Finding] = []
-    result: dict[str, Any] = {"prompt_tokens": len(sample.prompt), "sample_id": sample.sample_id}
-    # A server that has no way to be asked has a finding of its own for that.
-    if client.access.dialect.perplexity is not None:
-        try:
-            result["perplexity"] = round(await client.perplexity(_PASSAGE), 4)
-        except RequestFailedError as error:
-            findings.append(_error(f"plain text could not be read: {error}"))
-        else:
-            findings += _reading(result["perplexity"], baseline_perplexity)
+    client: Client, prompts: Sequence[Prompt], facts: Facts, baseline_perplexity: float | None
+) -> tuple[SmokeResult, list[Finding]]:
+    """Asks one of `prompts` twice, and the perplexity of plain English.
 
-    request = EngineRequest(sample.prompt.token_ids(), OUTPUT_TOKENS, cache_salt="kveval-smoke")
+    Returns:
+        What the engine answered, and what is wrong with it. An error finding means: do not measure this variant.
+    """
+    prompt = pick_prompt(prompts, facts)
+    perplexity, findings = await _read(client, baseline_perplexity)
+    request = EngineRequest(prompt.token_ids(), OUTPUT_TOKENS, cache_salt="kveval-smoke")
     first, second = await client.ask(request), await client.ask(request)
-    result |= {"output": first.text, "cached_tokens_of_repeat": second.cached_tokens}
-    for answer in (first, second):
-        problem = _problem(answer) or (_miscounted(answer) if client.access.served is not None else None)
-        if problem:
-            findings.append(_error(f"a prompt of {len(sample.prompt)} tokens: {problem}"))
-            break
-    else:
-        if (first.output_token_ids, first.text) != (second.output_token_ids, second.text):
-            findings.append(
-                Finding(
-                    level="warning",
-                    code="smoke_repeat_differs",
-                    message="the same question asked twice was answered differently, the second time from the prefix "
-                    "cache",
-                )
-            )
-        if second.cached_tokens == 0 and facts.prefix_caching:
-            findings.append(
-                Finding(
-                    level="warning", code="no_prefix_hit", message="a repeated prompt was not found in the prefix cache"
-                )
-            )
+    problems = [
+        _problem(answer) or (_miscounted(answer) if client.access.served is not None else None)
+        for answer in (first, second)
+    ]
+    problem = next(filter(None, problems), None)
+    findings += [_failed(f"a prompt of {len(prompt)} tokens: {problem}")] if problem else _repeat(first, second, facts)
+    result = SmokeResult(
+        prompt_tokens=len(prompt),
+        perplexity=perplexity,
+        output=first.text,
+        cached_tokens_of_repeat=second.cached_tokens,
+    )
     return result, findings
 
 
-def _reading(perplexity: float, baseline: float | None) -> list[Finding]:
+async def _read(client: Client, baseline: float | None) -> tuple[float | None, list[Finding]]:
+    # A server that gives no logprobs of a text has a finding for that already.
+    if client.access.dialect.perplexity is None:
+        return None, []
+    try:
+        perplexity = round(await client.perplexity(_PASSAGE), 4)
+    except RequestFailedError as error:
+        return None, [_failed(f"plain text could not be read: {error}")]
+    return perplexity, _unreadable(perplexity, baseline)
+
+
+def _repeat(first: EngineAnswer, second: EngineAnswer, facts: Facts) -> list[Finding]:
+    findings = []
+    if (first.output_token_ids, first.text) != (second.output_token_ids, second.text):
+        message = "the same question got two different answers; the second came from the prefix cache"
+        findings.append(Finding.warning("smoke_repeat_differs", message))
+    if second.cached_tokens == 0 and facts.prefix_caching:
+        findings.append(Finding.warning("no_prefix_hit", "a repeated prompt was not found in the prefix cache"))
+    return findings
+
+
+def _unreadable(perplexity: float, baseline: float | None) -> list[Finding]:
     if perplexity > _GARBAGE_PERPLEXITY:
-        return [_error(f"perplexity {perplexity:.0f} on plain English: the model does not read")]
+        return [_failed(f"perplexity {perplexity:.0f} on plain English: the model does not read")]
     if baseline is not None and perplexity > baseline * _GARBAGE_RATIO:
-        return [_error(f"perplexity {perplexity:.0f} on plain English, the baseline has {baseline:.0f}")]
+        return [_failed(f"perplexity {perplexity:.0f} on plain English, the baseline has {baseline:.0f}")]
     return []
 
 
@@ -99,7 +114,7 @@ def _problem(answer: EngineAnswer) -> str | None:
 def _miscounted(answer: EngineAnswer) -> str | None:
     if answer.prompt_tokens in (None, answer.sent_tokens):
         return None
-    return f"the server counts {answer.prompt_tokens} tokens of it, its tokenizer is another or the prompt was changed"
+    return f"the server counts {answer.prompt_tokens} tokens in it: it has another tokenizer, or changes the prompt"
 
 
 def _repeats(text: str) -> bool:
@@ -107,5 +122,5 @@ def _repeats(text: str) -> bool:
     return len(set(text.strip())) == 1 or (len(words) > OUTPUT_TOKENS // 2 and len(set(words)) == 1)
 
 
-def _error(message: str) -> Finding:
-    return Finding(level="error", code="smoke_failed", message=message)
+def _failed(message: str) -> Finding:
+    return Finding.error("smoke_failed", message)

@@ -14,7 +14,7 @@ import psutil
 from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.client import Client
 from kveval.engines.client.request import EngineRequest
-from kveval.engines.vllm.facts import counters
+from kveval.engines.metrics import counters
 from kveval.load.prompts import Remake, arrivals_s, prompts, warmup_prompts
 from kveval.load.sample import Samples, device_bytes, sampling
 from kveval.run.load_results import Level

@@ -8,8 +8,8 @@ from typing import Any
 
 from kveval.config.load import LoadConfig
 from kveval.config.sweep import SweepConfig
+from kveval.engines.installation import Installation
 from kveval.engines.variants import ResolvedVariant
-from kveval.engines.vllm.installation import Installation
 from kveval.measure.plan.plan import (
     Plan,
     check_flags,

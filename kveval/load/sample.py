@@ -10,15 +10,9 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 import psutil
-from prometheus_client.parser import text_string_to_metric_families
 
 from kveval.engines.client.client import Client
-
-_GAUGES = {
-    "vllm:num_requests_running": "running",
-    "vllm:num_requests_waiting": "waiting",
-    "vllm:kv_cache_usage_perc": "kv_usage",
-}
+from kveval.engines.metrics import gauges
 
 _FIRST_LOOK_S = 0.2
 
@@ -31,19 +25,6 @@ class Samples:
     waiting: list[float] = field(default_factory=list)
     kv_usage: list[float] = field(default_factory=list)
     rss_bytes: list[float] = field(default_factory=list)
-
-
-def gauges(metrics_text: str) -> dict[str, float]:
-    """Of the whole server, by `Samples`' names; those it does not have are left out."""
-    # Parsing all of vLLM's metrics takes time that the server needs where both share their cores.
-    lines = [line for line in metrics_text.splitlines() if line.startswith(tuple(_GAUGES))]
-    found: dict[str, float] = {}
-    with contextlib.suppress(ValueError, IndexError, KeyError):
-        for family in text_string_to_metric_families("\n".join(lines) + "\n"):
-            name = _GAUGES.get(family.name)
-            if name:
-                found[name] = found.get(name, 0.0) + sum(sample.value for sample in family.samples)
-    return found
 
 
 @contextlib.asynccontextmanager

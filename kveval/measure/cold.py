@@ -1,14 +1,12 @@
-"""Some samples asked once more without the prefix cache: reuse under a quantized cache is itself under test."""
+"""Asks some samples again without the prefix cache: a quantized cache that is reused must not change answers."""
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable
 from dataclasses import replace
 
-from kveval.engines.base import Engine
-from kveval.engines.client.client import Client
+from kveval.engines.session import Session
 from kveval.engines.variants import ResolvedVariant
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
@@ -20,13 +18,12 @@ from kveval.run.manifest import Manifest
 from kveval.tasks.task import Sample
 
 
-class ColdCheck:
-    """Asks a variant's cold samples after its others are answered, into a file of their own.
+class ColdStage:
+    """Asks the cold samples of a variant after all its samples are answered, and writes them to ``cold/``.
 
     Args:
-        open_client: a client of a running server.
         manifest: of the run so far.
-        retry_errors: ask again what ended as ``engine_error``.
+        retry_errors: ask again the samples that ended as ``engine_error``.
     """
 
     def __init__(
@@ -35,14 +32,12 @@ class ColdCheck:
         run: RunDirectory,
         manifest: Manifest,
         reporter: Reporter,
-        open_client: Callable[[Engine], Client],
         *,
         retry_errors: bool,
     ) -> None:
         self._plan = plan
         self._run = run
         self._reporter = reporter
-        self._open_client = open_client
         self._samples = plan.cold_samples
         self._missing = {
             variant.name: self._unanswered(variant, retry_errors)
@@ -67,11 +62,12 @@ class ColdCheck:
     def is_missing(self, variant: ResolvedVariant) -> bool:
         return bool(self.missing(variant))
 
-    async def started(self, variant: ResolvedVariant, engine: Engine, launched: float) -> None:
-        """Nothing to do yet."""
+    async def started(self, session: Session) -> None:
+        """Does nothing."""
 
-    async def run(self, variant: ResolvedVariant, engine: Engine, facts: Facts) -> None:
-        """A server that dies ends the check; what is left is asked on resume."""
+    async def run(self, session: Session) -> None:
+        """Asks what is missing. If the server dies, the rest is asked on resume."""
+        variant, engine, facts = session.variant, session.engine, session.facts
         missing = self.missing(variant)
         if not missing or not _can_be_cold(facts):
             return
@@ -79,7 +75,7 @@ class ColdCheck:
         salt = uuid.uuid4().hex
         gone: str | None = None
 
-        async with self._open_client(engine) as client:
+        async with session.client() as client:
 
             async def ask(sample: Sample) -> None:
                 nonlocal gone
@@ -109,5 +105,5 @@ class ColdCheck:
 
 
 def _can_be_cold(facts: Facts) -> bool:
-    """Whether there is a prefix cache, and a way around it. What is not known yet can be."""
+    """Whether the server has a prefix cache and a way around it, as far as that is known."""
     return facts.prefix_caching is not False and "cache_salt" not in facts.lacks

@@ -1,29 +1,28 @@
-"""What else is done with a server that a sweep has launched and asked its samples."""
+"""What else a sweep does with a server that it launched and asked its samples."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from kveval.engines.base import Engine
+from kveval.engines.session import Session
 from kveval.engines.variants import ResolvedVariant
-from kveval.run.facts import Facts
 
 
 class Stage(Protocol):
-    """Never changes the samples' records."""
+    """More work for a running server. A stage never changes the records of the samples."""
 
     def is_missing(self, variant: ResolvedVariant) -> bool:
-        """Whether the variant's server is needed for it, samples or not."""
+        """Whether the stage needs the variant's server, even if every sample is answered."""
         ...
 
-    async def started(self, variant: ResolvedVariant, engine: Engine, launched: float) -> None:
-        """Called once the server is healthy. `launched`: `time.monotonic` before its start."""
+    async def started(self, session: Session) -> None:
+        """Called as soon as the server is healthy."""
         ...
 
-    async def run(self, variant: ResolvedVariant, engine: Engine, facts: Facts) -> None:
-        """Called once every sample is answered.
+    async def run(self, session: Session) -> None:
+        """Called after every sample is answered. `session.facts` are established.
 
         Raises:
-            FactsError, EngineError: it cannot be done; the samples' answers stand.
+            FactsError, EngineError: the stage cannot be done. The answers to the samples are kept.
         """
         ...

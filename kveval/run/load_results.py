@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 from kveval.errors import RunDirectoryError
 from kveval.run.facts import Facts, StoredFacts
 from kveval.run.findings import Finding
-from kveval.run.manifest import StoredRole, VariantName
+from kveval.run.manifest import SmokeResult, StoredRole, VariantName
 from kveval.run.storage import Stored, first_problem, to_json, write_atomically
 
 LOAD_SCHEMA_VERSION = 1
@@ -169,6 +169,7 @@ class LoadVariant(Stored):
     status: LoadStatus = "planned"
     reason: str | None = None
     facts: StoredFacts = Facts()
+    smoke: SmokeResult = SmokeResult()
     findings: list[Finding] = []
     startup_s: float | None = None
     cold_start_s: float | None = None

@@ -26,6 +26,23 @@ VariantStatus = Literal["planned", "running", "complete", "stopped", "refused", 
 VariantName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
+class SmokeResult(Stored):
+    """What an engine answered to the smoke questions. Every field is None before they are asked.
+
+    Attributes:
+        perplexity: of plain English; None if the server gives no logprobs of a text.
+        output: the answer to the first question.
+        cached_tokens_of_repeat: of the same question asked again; None if the server does not say.
+        sample_id: only in runs before 0.1.0.
+    """
+
+    prompt_tokens: int | None = None
+    sample_id: str | None = None
+    perplexity: float | None = None
+    output: str | None = None
+    cached_tokens_of_repeat: int | None = None
+
+
 class VariantRun(Stored):
     """One variant of a run.
 
@@ -35,7 +52,6 @@ class VariantRun(Stored):
             a second time).
         of: the variant that a control or an A/A run belongs to.
         facts: what the engine was found to be doing; all None before it started.
-        smoke: what the engine answered before the first sample: perplexity of plain text, first output.
         counters: the engine's own counters over the asking phase.
         planned_hit_tokens: prompt tokens of that phase that should have come from the prefix cache.
     """
@@ -48,7 +64,7 @@ class VariantRun(Stored):
     reason: str | None = None
     facts: StoredFacts = Facts()
     findings: list[Finding] = []
-    smoke: dict[str, Any] = {}
+    smoke: SmokeResult = SmokeResult()
     counters: dict[str, float] = {}
     planned_hit_tokens: int = 0
     launches: int = 0

@@ -11,7 +11,7 @@ import pandas as pd
 from rich.console import Console
 
 from kveval.config.sweep import SweepConfig
-from kveval.engines.vllm.installation import find_installation
+from kveval.engines.registry import find_installation
 from kveval.measure.plan.plan import make_plan
 from kveval.measure.progress import LineReporter
 from kveval.measure.sweep import sweep

@@ -14,8 +14,9 @@ import httpx
 import psutil
 
 from kveval.config.sweep import SweepConfig
+from kveval.engines.installation import Installation
+from kveval.engines.registry import find_installation
 from kveval.engines.vllm.engine import VLLMEngine
-from kveval.engines.vllm.installation import Installation, find_installation
 from kveval.measure.plan.plan import Plan, make_plan, plan_variants
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
@@ -40,7 +41,7 @@ class Server:
         with tempfile.TemporaryDirectory() as out:
             manifest = await sweep(
                 plan, Path(out) / "run", resume=False, reporter=SilentReporter(),
-                engine_factory=lambda *_: attached,
+                open_engine=lambda *_: attached,
             )  # fmt: skip
         return Swept(manifest.variants[plan.config.baseline], attached.cpu_seconds)
 

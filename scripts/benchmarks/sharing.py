@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.server import LONGEST_TOKENS, Server
 from kveval.engines.client.client import Client
-from kveval.engines.vllm.facts import counters
+from kveval.engines.metrics import counters
 from kveval.measure.plan.plan import Plan
 from kveval.measure.records import request_of
 

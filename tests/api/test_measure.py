@@ -12,7 +12,7 @@ from support.scripted import AnswersEveryPlan, ScriptedEngines
 import kveval
 from kveval.api import measure
 from kveval.config.sweep import validate_config
-from kveval.engines.vllm.installation import Installation
+from kveval.engines.installation import Installation
 from kveval.errors import ConfigError, RunDirectoryError
 from kveval.measure.sweep import sweep as ask_variants
 
@@ -33,7 +33,7 @@ def keys(
 @pytest.fixture
 def engines(monkeypatch: pytest.MonkeyPatch) -> ScriptedEngines:
     scripted = AnswersEveryPlan()
-    monkeypatch.setattr(measure, "ask_variants", partial(ask_variants, engine_factory=scripted))
+    monkeypatch.setattr(measure, "ask_variants", partial(ask_variants, open_engine=scripted))
     return scripted
 
 

@@ -15,7 +15,7 @@ from support.scripted import AnswersEveryPlan, ScriptedEngines
 
 from kveval.api import measure
 from kveval.cli.app import main
-from kveval.engines.vllm.installation import Installation
+from kveval.engines.installation import Installation
 from kveval.measure.sweep import sweep
 
 
@@ -37,7 +37,7 @@ def kveval(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
 def engines(monkeypatch: pytest.MonkeyPatch) -> ScriptedEngines:
     """Engines that answer every question of a sweep rightly."""
     scripted = AnswersEveryPlan()
-    monkeypatch.setattr(measure, "ask_variants", partial(sweep, engine_factory=scripted))
+    monkeypatch.setattr(measure, "ask_variants", partial(sweep, open_engine=scripted))
     return scripted
 
 

@@ -16,8 +16,8 @@ from support.scripted import Reply
 from support.scripted_endpoint import BARE, KEY, ScriptedEndpoint, answering, tokenizer_of
 
 from kveval.api import measure
-from kveval.engines.vllm.engine import free_port
-from kveval.engines.vllm.installation import Installation
+from kveval.engines.installation import Installation
+from kveval.engines.ports import free_port
 from kveval.errors import EngineNotInstalledError
 from kveval.measure.plan.plan import Plan, make_plan
 from kveval.tasks.assembly.prompt import PromptFormat
@@ -132,7 +132,7 @@ def test_a_password_in_an_address_is_refused_unseen(attached: Kveval) -> None:
 def test_load_of_servers_that_run(
     attached: Kveval, servers: dict[str, ScriptedEndpoint], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kveval.load.run.ordinary_tokens", lambda _: tuple(range(100, 400)))
+    monkeypatch.setattr("kveval.load.stage.ordinary_tokens", lambda _: tuple(range(100, 400)))
     for server in servers.values():
         server.handler = lambda *_: Reply("a quiet harbour town", finish_reason="length")
         server.tokenize = lambda text: [int(token) for token in PromptFormat.stand_in().encode(text)]

@@ -16,7 +16,7 @@ from support.commands import Kveval
 from support.scripted import Oracle, Reply, ScriptedEngines, always
 
 from kveval.api import measure
-from kveval.engines.vllm.installation import Installation
+from kveval.engines.installation import Installation
 from kveval.load import run as load_run
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import SilentReporter
@@ -33,7 +33,7 @@ def config(
     stand_in: None, checkpoint: Path, installation: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> str:
     monkeypatch.setattr(measure, "find_installation", lambda _: installation)
-    monkeypatch.setattr("kveval.load.run.ordinary_tokens", lambda _: tuple(range(100, 400)))
+    monkeypatch.setattr("kveval.load.stage.ordinary_tokens", lambda _: tuple(range(100, 400)))
     monkeypatch.setattr("kveval.measure.provenance.git_state", lambda _: None)
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "nightly.yaml"
@@ -49,7 +49,7 @@ def config(
 @pytest.fixture
 def engines(monkeypatch: pytest.MonkeyPatch) -> ScriptedEngines:
     scripted = ScriptedEngines(WORDS)
-    monkeypatch.setattr(measure, "run_load", functools.partial(load_run.run_load, engine_factory=scripted))
+    monkeypatch.setattr(measure, "run_load", functools.partial(load_run.run_load, open_engine=scripted))
     return scripted
 
 
@@ -86,7 +86,7 @@ def test_figures_are_printed_stored_and_compared(kveval: Kveval, config: str, en
 
     code, _, err = kveval("load", config, "--concurrency", "2")
     assert code == 2
-    assert "holds load.json already; allowed: another folder, or --resume" in err
+    assert "holds load.json already; use: another folder, or --resume" in err
     code, out, _ = kveval("load", config, "--concurrency", "2", "--no-longest-context", "--resume")
     assert code == 0
     assert "emulated: speed is not the format's" in " ".join(out.split())
@@ -119,7 +119,7 @@ def test_what_is_wrong_is_one_line(kveval: Kveval, config: str, flags: list[str]
 
 
 async def test_the_report_shows_it(plan_of: Callable[..., Plan], tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("kveval.load.run.ordinary_tokens", lambda _: tuple(range(100, 400)))
+    monkeypatch.setattr("kveval.load.stage.ordinary_tokens", lambda _: tuple(range(100, 400)))
     monkeypatch.setattr("kveval.measure.provenance.git_state", lambda _: None)
     out = tmp_path / "run"
     load = {"requests": 3, "output_tokens": 5, "prompt_lengths": [64], "concurrency": [2], "longest_context": False}
@@ -130,7 +130,7 @@ async def test_the_report_shows_it(plan_of: Callable[..., Plan], tmp_path: Path,
     )
     stage = load_run.load_stage(plan, out, resume=False, on_status=lambda _: None)
     assert stage is not None
-    await sweep(plan, out, resume=False, reporter=SilentReporter(), stages=[stage], engine_factory=engines)
+    await sweep(plan, out, resume=False, reporter=SilentReporter(), stages=[stage], open_engine=engines)
     document = stage.finish()
 
     page = build_report(out).read_text()

@@ -18,8 +18,8 @@ from support.commands import Kveval, refused
 from support.scripted import Reply, ScriptedEngines
 
 from kveval.api import measure
+from kveval.engines.registry import find_installation
 from kveval.engines.variants import ResolvedVariant
-from kveval.engines.vllm.installation import find_installation
 from kveval.measure.plan.plan import Plan
 from kveval.run.directory import RunDirectory
 

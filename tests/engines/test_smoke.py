@@ -11,10 +11,12 @@ from support.scripted import Handler, Reply, ScriptedServer, always
 
 from kveval.config.sweep import RequestsConfig
 from kveval.engines.client.client import Client
-from kveval.engines.smoke import pick_sample, smoke
+from kveval.engines.smoke import pick_prompt, plain_prompt, smoke
 from kveval.run.facts import Facts
 from kveval.run.findings import Finding
-from kveval.tasks.task import Prompt, Sample
+from kveval.run.manifest import SmokeResult
+from kveval.tasks.assembly.prompt import PromptFormat
+from kveval.tasks.task import Prompt
 
 
 @pytest.fixture(autouse=True)
@@ -27,9 +29,8 @@ def facts(**changes: Any) -> Facts:
     return Facts.model_validate(given | changes)
 
 
-def sample(tokens: int) -> Sample:
-    prompt = Prompt(np.arange(1, tokens + 1, dtype=np.int32), np.zeros(0, np.int32))
-    return Sample(str(tokens), "h", "niah_single", "needle", tokens, prompt, None, {}, 8)
+def prompt(tokens: int) -> Prompt:
+    return Prompt(np.arange(1, tokens + 1, dtype=np.int32), np.zeros(0, np.int32))
 
 
 def replies(*answers: Reply) -> Iterator[Reply]:
@@ -49,11 +50,11 @@ async def serving(handler: Handler) -> AsyncIterator[tuple[Client, ScriptedServe
 
 async def findings_of(
     *answers: Reply, perplexity_logprob: float | None = -3.0, baseline: float | None = None
-) -> tuple[dict[str, Any], list[Finding]]:
+) -> tuple[SmokeResult, list[Finding]]:
     given = replies(*answers)
     async with serving(lambda _prompt, _body: next(given)) as (client, server):
         server.perplexity_logprob = perplexity_logprob
-        return await smoke(client, [sample(100)], facts(), baseline)
+        return await smoke(client, [prompt(100)], facts(), baseline)
 
 
 @pytest.mark.parametrize(
@@ -68,16 +69,13 @@ async def findings_of(
 def test_one_prompt_is_longer_than_a_prefill_chunk_where_there_is_one(
     lengths: list[int], facts_: Facts, picked: int
 ) -> None:
-    assert len(pick_sample([sample(length) for length in lengths], facts_).prompt) == picked
+    assert len(pick_prompt([prompt(length) for length in lengths], facts_)) == picked
 
 
 async def test_a_sound_engine() -> None:
     result, findings = await findings_of(Reply("a b c"))
     assert findings == []
-    assert result == {
-        "prompt_tokens": 100, "sample_id": "100", "perplexity": 20.0855, "output": "a b c",
-        "cached_tokens_of_repeat": 96,
-    }  # fmt: skip
+    assert result == SmokeResult(prompt_tokens=100, perplexity=20.0855, output="a b c", cached_tokens_of_repeat=96)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +115,7 @@ async def test_a_repeat_that_differs_is_a_warning() -> None:
 
 
 async def test_a_repeat_that_misses_the_prefix_cache_is_a_warning() -> None:
-    short = [sample(16)]
+    short = [prompt(16)]
     async with serving(always(Reply("a b"))) as (client, _):
         _, findings = await smoke(client, short, facts(), None)
         assert [(finding.level, finding.code) for finding in findings] == [("warning", "no_prefix_hit")]
@@ -127,5 +125,12 @@ async def test_a_repeat_that_misses_the_prefix_cache_is_a_warning() -> None:
 
 async def test_smoke_questions_leave_the_prefix_cache_of_the_samples_alone() -> None:
     async with serving(always(Reply("a b"))) as (client, server):
-        await smoke(client, [sample(100)], facts(), None)
+        await smoke(client, [prompt(100)], facts(), None)
     assert [body["cache_salt"] for body in server.requests] == ["kveval-smoke"] * 2
+
+
+def test_a_measurement_without_samples_has_a_plain_prompt() -> None:
+    prompt_format = PromptFormat.stand_in()
+    made = plain_prompt(prompt_format)
+    assert "The harbour was quiet" in prompt_format.decode(made.token_ids())
+    assert list(made.tail) == list(prompt_format.suffix_ids)

@@ -12,7 +12,7 @@ from support.scripted import Reply
 from support.scripted_endpoint import BARE, ScriptedEndpoint
 
 from kveval.config.sweep import validate_config
-from kveval.engines.vllm.installation import NOTHING_TO_LAUNCH
+from kveval.engines.installation import NOTHING_TO_LAUNCH
 from kveval.load.plan import LoadPlan, make_load_plan
 from kveval.load.prompts import as_text, with_own_beginning
 from kveval.load.run import run_load
@@ -34,7 +34,7 @@ def words(*_: Any) -> Reply:
 
 @pytest.fixture(autouse=True)
 def _stand_ins(stand_in: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kveval.load.run.ordinary_tokens", lambda _: TOKENS)
+    monkeypatch.setattr("kveval.load.stage.ordinary_tokens", lambda _: TOKENS)
     monkeypatch.setattr("kveval.engines.openai.engine._DEFAULT_RETRY_SECONDS", 0.01)
     monkeypatch.setattr("kveval.measure.provenance.git_state", lambda _: None)
 

@@ -16,13 +16,15 @@ from support.scripted import Oracle, Reply, ScriptedEngines, ScriptedServer, alw
 from kveval.config.load import LoadConfig
 from kveval.config.sweep import validate_config
 from kveval.engines.client.client import Client
-from kveval.engines.vllm.installation import Installation
+from kveval.engines.installation import Installation
+from kveval.engines.metrics import gauges
 from kveval.errors import ConfigError, PlanError, ResumeError, RunDirectoryError
 from kveval.load.drive import drive
 from kveval.load.plan import LoadPlan, describe_load, load_plan_of, make_load_plan
 from kveval.load.prompts import arrivals_s, prompts, warmup_prompts
-from kveval.load.run import LoadStage, run_load
-from kveval.load.sample import device_bytes, gauges
+from kveval.load.run import run_load
+from kveval.load.sample import device_bytes
+from kveval.load.stage import LoadStage
 from kveval.load.summary import summarize
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import SilentReporter
@@ -53,7 +55,7 @@ def level(**changes: Any) -> Level:
 
 @pytest.fixture(autouse=True)
 def _stand_in_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kveval.load.run.ordinary_tokens", lambda _: TOKENS)
+    monkeypatch.setattr("kveval.load.stage.ordinary_tokens", lambda _: TOKENS)
     monkeypatch.setattr("kveval.measure.provenance.git_state", lambda _: None)
 
 
@@ -69,8 +71,12 @@ def load_plan(stand_in: None, checkpoint: Path, installation: Installation) -> P
     return plan
 
 
+def is_smoke(body: dict[str, Any]) -> bool:
+    return body.get("cache_salt") == "kveval-smoke"
+
+
 async def measure(plan: LoadPlan, out: Path, engines: ScriptedEngines, *, resume: bool = False) -> LoadDocument:
-    return await run_load(plan, out, resume=resume, on_status=lambda _: None, engine_factory=engines)  # type: ignore[arg-type]
+    return await run_load(plan, out, resume=resume, on_status=lambda _: None, open_engine=engines)  # type: ignore[arg-type]
 
 
 def client_of(server: ScriptedServer) -> Client:
@@ -205,7 +211,9 @@ async def test_a_measurement_end_to_end(load_plan: Planner, tmp_path: Path) -> N
         assert all(result.outcomes == {"completed": result.level.requests} for result in variant.levels)
     assert document.variants["fp8"].facts.kv_capacity_ratio == 2.0
     # Both sides were sent the same, but for the salt.
-    first, second = (engines.servers[name].requests for name in ("bf16", "fp8"))
+    first, second = (
+        [body for body in engines.servers[name].requests if not is_smoke(body)] for name in ("bf16", "fp8")
+    )
     assert sorted(body["prompt"] for body in first) == sorted(body["prompt"] for body in second)
     described = describe_load(plan)
     assert described["requests"] == len(first) + len(second) - 2
@@ -216,7 +224,7 @@ async def test_resume_measures_only_what_is_missing(load_plan: Planner, tmp_path
     out = tmp_path / "run"
     engines = ScriptedEngines(always(words()))
     first = await measure(load_plan(), out, engines)
-    with pytest.raises(RunDirectoryError, match=r"holds load.json already; allowed: another folder, or --resume"):
+    with pytest.raises(RunDirectoryError, match=r"holds load.json already; use: another folder, or --resume"):
         await measure(load_plan(), out, engines)
     assert await measure(load_plan(), out, engines, resume=True) == first
     assert engines.launches == ["bf16", "fp8"]
@@ -267,10 +275,10 @@ async def test_a_dying_server_costs_its_own_variant_only(load_plan: Planner, tmp
 async def test_a_level_whose_server_died_is_none_though_its_process_is_there_still(
     load_plan: Planner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kveval.load.run._DYING_SECONDS", 0.2)
+    monkeypatch.setattr("kveval.load.stage._DYING_SECONDS", 0.2)
     monkeypatch.setattr("support.scripted.ScriptedEngine.exit_message", lambda _: None)
     engines = ScriptedEngines(always(words()))
-    engines.handlers["bf16"] = lambda *_: words(die=True)
+    engines.handlers["bf16"] = lambda _prompt, body: words(die=body["max_tokens"] == OUTPUT_TOKENS)
     document = await measure(load_plan(), tmp_path / "run", engines)
     assert document.variants["bf16"].status == "stopped"
     assert "the server no longer answers" in str(document.variants["bf16"].reason)
@@ -285,7 +293,9 @@ async def test_what_is_not_what_was_asked_is_refused(load_plan: Planner, tmp_pat
     assert document.variants["bf16"].status == "failed"
     assert document.variants["fp8"].status == "refused"
     assert "fp8 was asked for, the server stores bfloat16" in str(document.variants["fp8"].reason)
-    assert engines.servers["fp8"].requests[1:] == []
+    first_token, *others = engines.servers["fp8"].requests
+    assert not is_smoke(first_token)
+    assert all(is_smoke(body) for body in others)
 
 
 async def test_a_run_directory_of_another_model_is_refused(
@@ -293,7 +303,7 @@ async def test_a_run_directory_of_another_model_is_refused(
 ) -> None:
     plan = plan_of(variants=["bf16"], cold_check=0)
     engines = ScriptedEngines(Oracle(plan))
-    await sweep(plan, tmp_path / "run", resume=False, reporter=SilentReporter(), engine_factory=engines)
+    await sweep(plan, tmp_path / "run", resume=False, reporter=SilentReporter(), open_engine=engines)
     (checkpoint / "model.safetensors").write_bytes(b"other weights")
     with pytest.raises(RunDirectoryError, match=r"of a model with another model/model.safetensors"):
         await measure(load_plan(), tmp_path / "run", engines)
@@ -310,7 +320,7 @@ async def test_a_sweep_loads_its_servers(plan_of: Callable[..., Plan], tmp_path:
     engines = ScriptedEngines(handler)
     assert plan.config.load is not None
     stage = LoadStage(load_plan_of(plan, plan.config.load), out, resume=False, on_status=lambda *_: None)
-    await sweep(plan, out, resume=False, reporter=SilentReporter(), stages=[stage], engine_factory=engines)
+    await sweep(plan, out, resume=False, reporter=SilentReporter(), stages=[stage], open_engine=engines)
     document = stage.finish()
 
     assert engines.launches == ["bf16", "bf16-aa", "fp8", "fp8-control"]
@@ -323,7 +333,7 @@ async def test_a_sweep_loads_its_servers(plan_of: Callable[..., Plan], tmp_path:
     (out / "load.json").unlink()
     stage = LoadStage(load_plan_of(plan, plan.config.load), out, resume=True, on_status=lambda *_: None)
     engines.fail_to_start["fp8"] = (2, "fp8: no")
-    manifest = await sweep(plan, out, resume=True, reporter=SilentReporter(), stages=[stage], engine_factory=engines)
+    manifest = await sweep(plan, out, resume=True, reporter=SilentReporter(), stages=[stage], open_engine=engines)
     document = stage.finish()
     assert engines.launches[4:] == ["bf16", "fp8"]
     assert document.variants["bf16"].status == "complete"

@@ -32,7 +32,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def run(plan: Plan, out: Path, engines: ScriptedEngines, **options: Any) -> Manifest:
     options = {"resume": False, "reporter": SilentReporter(), **options}
-    return await sweep(plan, out, engine_factory=engines, **options)
+    return await sweep(plan, out, open_engine=engines, **options)
 
 
 def cold(out: Path, variant: str) -> list[Record]:

@@ -17,9 +17,9 @@ from support.scripted_endpoint import BARE, KEY, ScriptedEndpoint, answering, to
 
 from kveval.config.sweep import validate_config
 from kveval.engines.client.dialect import Dialect
+from kveval.engines.installation import NOTHING_TO_LAUNCH
 from kveval.engines.openai.probe import DialectProbe
-from kveval.engines.vllm.engine import free_port
-from kveval.engines.vllm.installation import NOTHING_TO_LAUNCH
+from kveval.engines.ports import free_port
 from kveval.errors import (
     ConfigError,
     EngineError,
@@ -220,7 +220,7 @@ async def test_a_bos_that_the_server_adds_itself_is_left_out_of_ours(
 
         server.tokenize = tokenize
     monkeypatch.setattr(type(plan.prompt_format), "spell", lambda _, ids: (text_of(ids), len(ids)))
-    monkeypatch.setattr("kveval.measure.attach._PROBE", "oslo")
+    monkeypatch.setattr("kveval.engines.openai.engine._PROBE", "oslo")
 
     manifest = await run(plan, tmp_path / "run")
 

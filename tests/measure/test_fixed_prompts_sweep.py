@@ -85,7 +85,7 @@ class Answers(Oracle):
 
 async def run(plan: Plan, out: Path, engines: ScriptedEngines, **options: Any) -> Manifest:
     return await sweep(plan, out, resume=options.pop("resume", False), reporter=SilentReporter(),
-                       engine_factory=engines, **options)  # fmt: skip
+                       open_engine=engines, **options)  # fmt: skip
 
 
 def test_given_prompts_are_planned_beside_generated_ones(plan_of: Planner, tmp_path: Path) -> None:

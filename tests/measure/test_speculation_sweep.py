@@ -30,7 +30,7 @@ VARIANTS = [
 async def run(plan: Plan, out: Path, options: dict[str, dict[str, Any]]) -> Manifest:
     engines = ScriptedEngines(Oracle(plan))
     engines.options = dict(options)
-    return await sweep(plan, out, resume=False, reporter=SilentReporter(), engine_factory=engines)
+    return await sweep(plan, out, resume=False, reporter=SilentReporter(), open_engine=engines)
 
 
 async def test_acceptance_is_counted_over_the_samples_alone(plan_of: Planner, tmp_path: Path) -> None:

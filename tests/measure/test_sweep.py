@@ -14,11 +14,10 @@ import pytest
 import tenacity
 from support.scripted import Oracle, Reply, ScriptedEngines, always
 
-from kveval.engines.vllm.engine import VLLMEngine
 from kveval.errors import EngineError, FactsError, ResumeError, RunDirectoryError, StorageError
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import SilentReporter
-from kveval.measure.sweep import launch_vllm, sweep
+from kveval.measure.sweep import sweep
 from kveval.run.directory import RunDirectory
 from kveval.run.manifest import Manifest
 from kveval.run.records import Record
@@ -33,7 +32,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def run(plan: Plan, out: Path, engines: ScriptedEngines, *, resume: bool = False, **options: Any) -> Manifest:
-    return await sweep(plan, out, resume=resume, reporter=SilentReporter(), engine_factory=engines, **options)
+    return await sweep(plan, out, resume=resume, reporter=SilentReporter(), open_engine=engines, **options)
 
 
 def records(out: Path, variant: str) -> list[Record]:
@@ -738,13 +737,3 @@ async def test_a_broken_record_in_the_middle_is_named_and_nothing_is_touched(pla
         await run(plan, tmp_path / "run", engines, resume=True)
 
     assert (tmp_path / "run" / "manifest.json").read_text() == before
-
-
-def test_the_engine_of_a_sweep_is_vllm(plan_of: Planner, tmp_path: Path) -> None:
-    plan = plan_of()
-    engine = launch_vllm(plan, plan.variants[1], tmp_path / "fp8.log")
-    assert isinstance(engine, VLLMEngine)
-    command = engine.command(1234)
-    assert command[:3] == ["vllm", "serve", str(plan.model.path)]
-    assert command[command.index("--kv-cache-dtype") + 1] == "fp8"
-    assert command[command.index("--max-model-len") + 1] == str(plan.max_model_len)

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from kveval.config.sweep import EngineConfig, VariantConfig, validate_config
+from kveval.engines.installation import NOTHING_TO_LAUNCH
 from kveval.engines.variants import resolve
 from kveval.engines.vllm.engine import VLLMEngine
-from kveval.engines.vllm.installation import NOTHING_TO_LAUNCH, find_installation
+from kveval.engines.vllm.installation import find_installation
 from kveval.load.plan import make_load_plan
 from kveval.load.run import run_load
 from kveval.measure.plan.plan import make_plan

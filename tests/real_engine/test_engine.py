@@ -13,9 +13,10 @@ import psutil
 import pytest
 
 from kveval.config.sweep import EngineConfig, VariantConfig
+from kveval.engines.installation import Installation
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm.engine import VLLMEngine
-from kveval.engines.vllm.installation import Installation, find_installation
+from kveval.engines.vllm.installation import find_installation
 from kveval.errors import EngineError
 
 pytestmark = [

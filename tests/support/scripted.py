@@ -20,14 +20,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from kveval.engines.base import OnStatus
+from kveval.engines.base import OnStatus, ServerPlan
 from kveval.engines.client.access import Access
+from kveval.engines.ports import free_port
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm import facts as engine_facts
-from kveval.engines.vllm.engine import free_port
 from kveval.errors import EngineError
 from kveval.measure.plan.plan import Plan
 from kveval.run.facts import Facts
+from kveval.run.findings import Finding
 from kveval.tasks.task import Sample
 
 
@@ -375,6 +376,9 @@ class ScriptedEngine:
             emulation_live=self.emulation_live if emulated else None,
         )
 
+    def findings(self, facts: Facts, baseline: Facts | None) -> list[Finding]:
+        return engine_facts.judge_facts(facts, self.variant, baseline)
+
     async def stop(self) -> None:
         await self.server.stop()
 
@@ -402,7 +406,7 @@ class ScriptedEngines:
         self.servers: dict[str, ScriptedServer] = {}
         self.launches: list[str] = []
 
-    def __call__(self, plan: Plan, variant: ResolvedVariant, log_path: Path) -> ScriptedEngine:
+    def __call__(self, plan: ServerPlan, variant: ResolvedVariant, log_path: Path) -> ScriptedEngine:
         name = variant.name
         self.launches.append(name)
         capacity = 2_000_000 if variant.is_native_8bit_or_less else 1_000_000

@@ -106,7 +106,7 @@ class Client:
         reader = AnswerReader(
             answer,
             is_chat=is_chat,
-            ids_by_text=self._ids_by_text() if dialect.names_tokens_by == "text" else None,
+            ids_by_text=self._ids_by_text() if dialect.names_tokens_by == "text" and self._config.logprobs else None,
             is_every_chunk_a_token=request.ignore_eos,
         )
         answer.sent_at = time.time()

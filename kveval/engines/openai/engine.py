@@ -5,25 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
 
 from kveval.config.endpoint import EndpointConfig
-from kveval.engines.base import OnStatus
+from kveval.engines.base import OnStatus, ServerPlan
 from kveval.engines.client.access import Access
-from kveval.engines.client.dialect import Spell
 from kveval.engines.client.events import read_events
 from kveval.engines.client.failures import RequestFailedError
 from kveval.engines.client.replies import redirect_target, retry_after_s, why_unreachable
-from kveval.engines.openai.facts import attached_facts
+from kveval.engines.openai.facts import attached_facts, judge_attached
 from kveval.engines.openai.probe import DialectProbe, NoPromptError, Reply
 from kveval.engines.variants import ResolvedVariant
 from kveval.errors import EngineError, FactsError
 from kveval.run.facts import Facts
+from kveval.run.findings import Finding
 
+_PROBE = "The harbour was quiet in the early morning."
 _TIMEOUT = httpx.Timeout(60.0, connect=10.0)
 # Limit of all waits of one probe.
 _MAX_RATE_LIMIT_SECONDS = 120.0
@@ -32,42 +32,20 @@ _DEFAULT_RETRY_SECONDS = 2.0
 _PASSING = (429, 502, 503, 504)
 
 
-class EndpointEngine:
+class AttachedEngine:
     """One server that somebody else runs.
 
-    Args:
-        prompt: token ids of a short prompt as samples are framed, to find out how the server takes them; `has_bos` and
-            `spell` as in `DialectProbe`.
-        max_model_len: longest prompt plus output it must take, in tokens.
-        log_path: stays empty, because the server writes its log elsewhere.
-
     Raises:
-        ConfigError: the environment variable for the key is not set.
+        ConfigError: the environment variable for the endpoint's key is not set.
     """
 
-    def __init__(
-        self,
-        variant: ResolvedVariant,
-        endpoint: EndpointConfig,
-        *,
-        prompt: list[int],
-        has_bos: bool,
-        spell: Spell,
-        max_model_len: int,
-        logprobs: int,
-        log_path: Path,
-    ) -> None:
+    def __init__(self, plan: ServerPlan, variant: ResolvedVariant, endpoint: EndpointConfig) -> None:
         self.variant = variant
         self.base_url = endpoint.url
         self.model_name = endpoint.model
-        self.log_path = log_path
         self.access = Access(endpoint.api_key(f"variants.{variant.name}.endpoint"), endpoint.ca_file)
         self._endpoint = endpoint
-        self._prompt = prompt
-        self._has_bos = has_bos
-        self._spell = spell
-        self._max_model_len = max_model_len
-        self._logprobs = logprobs
+        self._plan = plan
         self._served: Mapping[str, Any] = {}
         self._answers_as: str | None = None
 
@@ -83,12 +61,9 @@ class EndpointEngine:
         async with self._http() as http:
             self._served = await self._find_model(http)
             on_status("asking what the server understands")
-            asker = DialectProbe(
-                lambda path, body: self._probe(http, path, body),
-                self.model_name, self._prompt, self._has_bos, self._spell, self._logprobs,
-            )  # fmt: skip
+            probe = self._dialect_probe(http)
             try:
-                dialect = await asker.find()
+                dialect = await probe.find()
             except NoPromptError as error:
                 raise EngineError(f"{self._whose}: its completion endpoint takes no prompt: {error}") from error
             except (TypeError, AttributeError, LookupError, ValueError) as error:
@@ -99,6 +74,19 @@ class EndpointEngine:
         salt = "kveval-aa" if self.variant.role == "aa" and "cache_salt" not in dialect.unknown_fields else None
         self.access = replace(
             self.access, dialect=dialect, cache_salt=salt, served=self._served, answers_as=self._answers_as
+        )
+
+    def _dialect_probe(self, http: httpx.AsyncClient) -> DialectProbe:
+        """Returns a probe that sends a short prompt, framed as samples are."""
+        prompt_format = self._plan.prompt_format
+        parts = (prompt_format.prefix_ids, prompt_format.encode(_PROBE), prompt_format.suffix_ids)
+        return DialectProbe(
+            lambda path, body: self._probe(http, path, body),
+            self.model_name,
+            [int(token) for part in parts for token in part],
+            prompt_format.begins_with_bos,
+            prompt_format.spell,
+            self._plan.config.requests.logprobs,
         )
 
     async def _find_model(self, http: httpx.AsyncClient) -> Mapping[str, Any]:
@@ -118,10 +106,10 @@ class EndpointEngine:
                 f"{listed or 'a server that lists its models at /v1/models'}"
             )
         window = entry.get("max_model_len") or self._endpoint.declared.max_model_len
-        if isinstance(window, int) and window < self._max_model_len:
+        if isinstance(window, int) and window < self._plan.max_model_len:
             raise FactsError(
                 f"{self._whose} takes {window} tokens (max_model_len), the longest prompt with its output needs "
-                f"{self._max_model_len}; use: lower context_lengths, or a server that takes them"
+                f"{self._plan.max_model_len}; use: lower context_lengths, or a server that takes them"
             )
         return entry
 
@@ -207,6 +195,9 @@ class EndpointEngine:
         )
         texts = {name: self.access.data(value) for name, value in facts if isinstance(value, str)}
         return facts.model_copy(update=texts)
+
+    def findings(self, facts: Facts, baseline: Facts | None) -> list[Finding]:
+        return judge_attached(facts, self.variant, baseline)
 
     async def _optional(self, http: httpx.AsyncClient, path: str) -> str | None:
         """Returns what not every server has, or None.

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from kveval.config.endpoint import EndpointConfig
 from kveval.engines.client.dialect import Dialect
+from kveval.engines.metrics import cache_config
 from kveval.engines.variants import ResolvedVariant
-from kveval.engines.vllm.facts import cache_config
 from kveval.formats.registry import CPU_DTYPES, is_same_format, is_unquantized
 from kveval.run.facts import Facts
 from kveval.run.findings import Finding

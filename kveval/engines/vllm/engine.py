@@ -8,7 +8,6 @@ import ctypes
 import os
 import re
 import signal
-import socket
 import subprocess
 import time
 from collections import deque
@@ -22,13 +21,15 @@ from kveval.config.engine_flags import by_flag, flags
 from kveval.config.sweep import EngineConfig
 from kveval.engines.base import OnStatus
 from kveval.engines.client.access import Access
+from kveval.engines.installation import Installation
 from kveval.engines.plugin.emulation import EmulationSpec
 from kveval.engines.plugin.emulation_log import parse_log
+from kveval.engines.ports import check_port, free_port
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm import facts as engine_facts
-from kveval.engines.vllm.installation import Installation
 from kveval.errors import EngineError, UsageError
 from kveval.run.facts import Facts
+from kveval.run.findings import Finding
 from kveval.run.storage import storage
 
 _MARK = "KVEVAL_ENGINE_MARK"
@@ -62,24 +63,6 @@ _STATUS = (
     ("Initializing a V1 LLM engine", "starting workers"),
     ("non-default args", "reading the model's configuration"),
 )
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
-def check_port(port: int) -> None:
-    """Raises UsageError: something listens on `port` already."""
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise UsageError(
-                f"engine.port: {port} is taken; allowed: a free port, or leave the key out to have one chosen"
-            ) from error
 
 
 def _die_with_parent() -> None:
@@ -285,6 +268,9 @@ class VLLMEngine:
             # vLLM logs a plugin that does not load and carries on without it.
             emulation_live=said.is_live and said.requested == self._emulation() if emulated else None,
         )
+
+    def findings(self, facts: Facts, baseline: Facts | None) -> list[Finding]:
+        return engine_facts.judge_facts(facts, self.variant, baseline)
 
     async def stop(self) -> None:
         process, self._process = self._process, None

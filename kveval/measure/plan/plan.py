@@ -10,11 +10,11 @@ from typing import Any
 from kveval.config.load import LoadConfig
 from kveval.config.sweep import SweepConfig, TaskConfig
 from kveval.engines.client.access import Access
+from kveval.engines.installation import Installation
 from kveval.engines.smoke import OUTPUT_TOKENS
+from kveval.engines.speculation import check_speculation
 from kveval.engines.variants import ResolvedVariant, emulated_control, resolve
 from kveval.engines.vllm.facts import checkpoint_scales
-from kveval.engines.vllm.installation import Installation
-from kveval.engines.vllm.speculation import check_speculation
 from kveval.errors import ConfigError, PlanError, nearest
 from kveval.measure.plan.fixed_prompts import check_routes, load_fixed_prompt_tasks
 from kveval.measure.plan.route import Route, choose_route, server_template

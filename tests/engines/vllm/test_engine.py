@@ -21,10 +21,11 @@ from support import ROOT
 
 from kveval.config.engine_flags import flags
 from kveval.config.sweep import validate_config
+from kveval.engines.installation import Installation
+from kveval.engines.ports import check_port, free_port
 from kveval.engines.variants import Device, resolve
 from kveval.engines.vllm import engine as vllm
-from kveval.engines.vllm.engine import VLLMEngine, check_port, free_port
-from kveval.engines.vllm.installation import Installation
+from kveval.engines.vllm.engine import VLLMEngine
 from kveval.errors import EngineError, StorageError, UsageError
 
 FAKE = ROOT / "tests" / "support" / "fake_vllm.py"
@@ -365,7 +366,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from kveval.config.sweep import validate_config
 from kveval.engines.variants import Device, resolve
-from kveval.engines.vllm.installation import Installation
+from kveval.engines.installation import Installation
 from kveval.engines.vllm.engine import VLLMEngine
 
 async def main():

@@ -7,18 +7,17 @@ import pytest
 from kveval.config.engine_flags import flags
 from kveval.config.speculation import KEYS, expand_speculative
 from kveval.config.sweep import SweepConfig, validate_config
-from kveval.engines.variants import Device, ResolvedVariant, resolve
-from kveval.engines.vllm.facts import counters
-from kveval.engines.vllm.speculation import (
+from kveval.engines.metrics import counters
+from kveval.engines.speculation import (
     check_speculation,
     judge_drafts,
     judge_partner,
-    judge_speculation,
     partner_of,
-    speculation_facts,
     speculation_notes,
     with_drafts_judged,
 )
+from kveval.engines.variants import Device, ResolvedVariant, resolve
+from kveval.engines.vllm.speculation import judge_speculation, speculation_facts
 from kveval.errors import ConfigError, PlanError
 from kveval.run.findings import Finding
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kveval.config.sweep import validate_config
-from kveval.engines.vllm.installation import Installation
+from kveval.engines.installation import Installation
 from kveval.errors import ConfigError, PlanError
 from kveval.measure.plan.describe import describe
 from kveval.measure.plan.plan import Plan, hash_inputs, make_plan

@@ -12,7 +12,7 @@ import pytest
 from support.scripted import Oracle, Reply, ScriptedEngines
 
 from kveval.config.sweep import SweepConfig, validate_config
-from kveval.engines.vllm.installation import Installation
+from kveval.engines.installation import Installation
 from kveval.errors import ConfigError, PlanError
 from kveval.measure.plan.describe import describe
 from kveval.measure.plan.identity import new_manifest
@@ -115,7 +115,7 @@ def test_a_run_says_how_its_tasks_were_asked(plan: Plan) -> None:
 async def test_an_oracle_scores_one_through_the_chat_endpoint(plan: Plan, tmp_path: Path) -> None:
     engines = ScriptedEngines(oracle := Oracle(plan))
     engines.options["bf16"] = {"chat_prompt": oracle.chat_prompt}
-    manifest = await sweep(plan, tmp_path / "run", resume=False, reporter=SilentReporter(), engine_factory=engines)
+    manifest = await sweep(plan, tmp_path / "run", resume=False, reporter=SilentReporter(), open_engine=engines)
 
     assert manifest.status == "complete"
     records = list(RunDirectory(tmp_path / "run").records("bf16"))
@@ -132,7 +132,7 @@ async def test_a_server_that_makes_other_tokens_of_the_messages_is_not_scored(pl
     oracle = Oracle(plan)
     engines = ScriptedEngines(lambda _prompt, _body: Reply("anything"))
     engines.options["bf16"] = {"chat_prompt": lambda body: [*oracle.chat_prompt(body)[:-1], 7]}
-    await sweep(plan, tmp_path / "run", resume=False, reporter=SilentReporter(), engine_factory=engines)
+    await sweep(plan, tmp_path / "run", resume=False, reporter=SilentReporter(), open_engine=engines)
 
     for record in RunDirectory(tmp_path / "run").records("bf16"):
         assert record.outcome == "engine_error"

@@ -1,0 +1,117 @@
+"""One server of one variant: launched or attached to, established to do what was asked, and stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kveval.engines.base import Engine, OnStatus, OpenEngine, ServerPlan
+from kveval.engines.client.client import Client
+from kveval.engines.smoke import smoke
+from kveval.engines.variants import ResolvedVariant
+from kveval.run.facts import Facts
+from kveval.run.findings import Finding
+from kveval.run.manifest import SmokeResult
+from kveval.tasks.task import Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Established:
+    """What is known of a running server before its first question."""
+
+    facts: Facts
+    smoke: SmokeResult
+    findings: list[Finding]
+
+    def refusal(self, accepted: Collection[str]) -> str | None:
+        """Returns why the variant must not be measured: its first error finding that is not accepted by name."""
+        for finding in self.findings:
+            if finding.level == "error" and finding.code not in accepted:
+                return (
+                    f"{finding.message} ({finding.code}; to measure it all the same: --accept-finding {finding.code})"
+                )
+        return None
+
+
+class Session:
+    """A server that runs. Use `open_session` to get one.
+
+    Attributes:
+        ready_seconds: from the launch to a healthy server.
+        facts: what `establish` found; nothing before.
+    """
+
+    def __init__(self, plan: ServerPlan, variant: ResolvedVariant, engine: Engine, ready_seconds: float) -> None:
+        self.variant = variant
+        self.engine = engine
+        self.ready_seconds = ready_seconds
+        self.established = Established(Facts(), SmokeResult(), [])
+        self._plan = plan
+
+    @property
+    def facts(self) -> Facts:
+        return self.established.facts
+
+    def client(self, **requests: object) -> Client:
+        """Returns a client of the server. `requests` replaces keys of the configuration's ``requests``."""
+        prompt_format = self._plan.prompt_format
+        return Client(
+            self.engine.base_url,
+            self.engine.model_name,
+            self._plan.config.requests.model_copy(update=requests),
+            self.engine.exit_message,
+            access=self.engine.access,
+            spell=prompt_format.spell,
+            ids_by_text=lambda: prompt_format.ids_by_text,
+        )
+
+    async def establish(self, prompts: Sequence[Prompt], baseline: Facts, baseline_smoke: SmokeResult) -> Established:
+        """Asks the smoke questions, reads the facts and judges both against the baseline's.
+
+        Args:
+            prompts: what smoke questions may be made of.
+            baseline: the baseline's facts; not established for the baseline itself, or if it never ran.
+
+        Raises:
+            EngineError: the server does not answer.
+        """
+        async with self.client() as client:
+            smoke_result, smoke_findings = await smoke(
+                client, prompts, await self.engine.facts(), baseline_smoke.perplexity
+            )
+        facts = _with_capacity_ratio(await self.engine.facts(), baseline)
+        findings = self.engine.findings(facts, baseline if baseline.is_established else None)
+        self.established = Established(facts, smoke_result, [*findings, *smoke_findings])
+        return self.established
+
+
+@contextlib.asynccontextmanager
+async def open_session(
+    plan: ServerPlan, variant: ResolvedVariant, log_path: Path, *, open_engine: OpenEngine, on_status: OnStatus
+) -> AsyncIterator[Session]:
+    """Launches the server of a variant, or attaches to it, and stops at the end what was launched.
+
+    Raises:
+        EngineError: the server cannot be started or reached.
+        FactsError: an attached server has another model.
+    """
+    is_launched = variant.config.endpoint is None
+    on_status("starting the engine" if is_launched else "attaching to the server")
+    engine = open_engine(plan, variant, log_path)
+    try:
+        launched = time.monotonic()
+        await engine.start(on_status)
+        yield Session(plan, variant, engine, time.monotonic() - launched)
+    finally:
+        on_status("stopping the engine" if is_launched else "leaving the server as it is")
+        await engine.stop()
+
+
+def _with_capacity_ratio(facts: Facts, baseline: Facts) -> Facts:
+    if not baseline.kv_capacity_tokens or not facts.kv_capacity_tokens:
+        return facts
+    ratio = round(facts.kv_capacity_tokens / baseline.kv_capacity_tokens, 4)
+    return facts.model_copy(update={"kv_capacity_ratio": ratio})
