@@ -1,4 +1,4 @@
-"""What became of a sample, in one word."""
+"""Says in one word what became of a sample."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from kveval.tasks.scoring.thinking import answer_of
 def classify(
     text: str | None, finish_reason: str | None, metrics: Mapping[str, float], doc: Mapping[str, Any]
 ) -> Outcome:
-    """The outcome of an output; every sample has exactly one.
+    """Returns the outcome of an output.
 
     ``correct``
-        the score is 1. Where the answer is absent, that means the output abstained.
+        the score is 1. Where the text does not hold the answer, the output says so.
     ``wrong``
-        an answer, but not the right or the whole one.
+        the output gives an answer, but not the right one or not all of it.
     ``abstained``
-        the output says that the text does not say, and the text does say; where calls are asked for, it makes none
-        (``metrics["abstained"]``).
+        the output says that the text does not hold the answer, but the text does. Where calls are asked for, the output
+        makes none (``metrics["abstained"]``).
     ``empty``
-        nothing was answered, thinking aside.
+        the output has no words beside its thinking.
     ``truncated``
-        the output budget ran out before an answer was given.
+        the output budget ran out before the output gave an answer.
     ``invalid_format``
-        the output cannot be read as the asked format: ``metrics["valid"]`` is 0.
+        the output does not have the format asked for: ``metrics["valid"]`` is 0.
     ``unscored``
-        an answer to a sample that has no right one: ``doc["scored"]`` is False.
+        the output gives an answer, and the sample has no right one: ``doc["scored"]`` is False.
     ``engine_error``
-        there is no output: the request failed.
+        the request failed, so there is no output.
 
     Args:
-        text: the raw output; None when the request failed.
-        finish_reason: the engine's: ``stop``, ``length``, ``tool_calls``...; None when the request failed.
-        metrics: what the task's `score` returned.
+        text: the raw output; None if the request failed.
+        finish_reason: as the engine gives it (``stop``, ``length``, ``tool_calls``); None if the request failed.
+        metrics: what the task's `score` returns.
         doc: the sample's doc.
     """
     if text is None or finish_reason is None:

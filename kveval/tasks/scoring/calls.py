@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kveval.tasks.scoring.json_answers import json_values
+from kveval.tasks.scoring.json_answers import json_values, loads
+from kveval.tasks.scoring.python_source import statements_of
 from kveval.tasks.scoring.text import VALUES
 
 _NAMES = ("name", "function")
@@ -135,8 +136,8 @@ def _call(value: Mapping[str, Any]) -> dict[str, Any]:
     arguments = next((value[key] for key in _ARGUMENTS if key in value), None)
     if isinstance(arguments, str):
         try:
-            arguments = json.loads(arguments)
-        except (ValueError, RecursionError) as error:
+            arguments = loads(arguments)
+        except ValueError as error:
             raise UnreadableCallsError from error
     if name is None or not isinstance(arguments, Mapping):
         raise UnreadableCallsError
@@ -146,8 +147,8 @@ def _call(value: Mapping[str, Any]) -> dict[str, Any]:
 def _is_json(text: str) -> bool:
     """Whether a text is nothing but JSON that says something: ``[]`` makes no call, ``{"area": 5}`` tries to."""
     try:
-        return bool(json.loads(text)) and text[0] in "[{"
-    except (ValueError, RecursionError):
+        return bool(loads(text)) and text[0] in "[{"
+    except ValueError:
         return False
 
 
@@ -163,10 +164,7 @@ def _python_nodes(source: str) -> list[ast.Call]:
     """The Python calls that a text is and nothing else, whatever their arguments; none when it is anything else."""
     if len(source) > _LONGEST_PYTHON_CHARACTERS or not _OPENS_PYTHON.match(source):
         return []
-    try:
-        body = ast.parse(source.strip(" \t\r\n.,;")).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
+    body = statements_of(source.strip(" \t\r\n.,;")) or []
     values = [statement.value if isinstance(statement, ast.Expr) else statement for statement in body]
     nodes = [node for value in values for node in (value.elts if isinstance(value, ast.List | ast.Tuple) else [value])]
     calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute)]

@@ -1,9 +1,9 @@
-"""How many of the asked decisions an output holds, and how many it should not; for lm-eval's ``process_results``.
+"""Counts the asked decisions that an output tells, and the ones it should not tell.
 
-A decision is *found* when its project and its amount are named, and named together: of the planted names and amounts in
-the order the output has them, neighbours of unlike kind make a pair ("Amber Falcon school: 48,250" or "48,250 for the
-Amber Falcon school"), first those within a line or sentence, then those left over. Whatever else is said is prose and
-neither helps nor hurts.
+A decision is *found* when the output names its project and its amount together. Of the planted names and amounts, in
+the order of the output, a name and an amount next to each other make a pair: "Amber Falcon school: 48,250" or "48,250
+for the Amber Falcon school". Pairs within a line or sentence come first, then pairs of what is left. All other words
+neither help nor hurt.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _SENTENCE_END = re.compile(r"[\n;]|(?<=[.!?])\s")
 
 
 class _Mention(NamedTuple):
-    """A planted name or amount in an output; `decision` counts the asked ones first, then the others."""
+    """A planted name or amount in an output; `decision` is an index into the asked decisions and then the others."""
 
     kind: str
     decision: int
 
 
 def decisions_covered(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
-    """Metrics in [0, 1], higher is better.
+    """Returns metrics in [0, 1], higher is better.
 
     ``recall``
         share of the asked decisions that are found.
     ``precision``
-        found / (found + false). False are decisions that were not asked for, amounts put beside another's project, and
-        numbers of five digits or more that were never decided; the sum of the asked amounts is none of them.
+        found / (found + false). False are decisions that were not asked for, amounts beside another's project, and
+        numbers of five digits or more that were never decided. The sum of the asked amounts is not false.
     ``score``
-        decides: recall * precision, 1 only when all are found and nothing else is claimed.
+        decides: recall * precision. It is 1 only when everything is found and nothing else is claimed.
 
     Args:
         doc: ``question``, ``decisions`` and ``other_decisions``, lists of ``name`` and ``amount``.
@@ -58,7 +58,7 @@ def decisions_covered(doc: Mapping[str, Any], results: Sequence[str]) -> dict[st
 
 
 def _mentions(words: Sequence[str], decisions: Sequence[Mapping[str, str]]) -> list[_Mention]:
-    """In order of place; what is said twice in a row counts once."""
+    """Returns the planted names and amounts in the order of the output; one that repeats at once counts once."""
     sought = [
         (tuple(NORMALIZER.words(decision[kind])), _Mention(kind, i))
         for i, decision in enumerate(decisions)
@@ -73,7 +73,7 @@ def _mentions(words: Sequence[str], decisions: Sequence[Mapping[str, str]]) -> l
 
 
 def _paired(sentences: Sequence[Sequence[_Mention]]) -> tuple[list[tuple[int, int]], list[_Mention]]:
-    """(decision of the name, decision of the amount) of neighbours within a sentence, and the mentions left alone."""
+    """Returns the pairs within each sentence (decision of the name, decision of the amount), and what is left."""
     pairs: list[tuple[int, int]] = []
     alone: list[_Mention] = []
     for sentence in sentences:

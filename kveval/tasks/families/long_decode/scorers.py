@@ -32,16 +32,16 @@ def entries_of(text: str) -> list[tuple[str, str]]:
 
 
 def entries_in_order(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
-    """How far an output goes before its first error, and how right each quarter of it is.
+    """Measures how far an output goes before its first error, and how right each quarter of it is.
 
     ``score``
-        decides: entries before the first wrong, missing or surplus one, as a share of the asked. What is written
-        after the last asked entry does not count.
+        decides: the share of the asked entries before the first wrong, missing or surplus one. Anything written after
+        the last asked entry does not count.
     ``score_q1`` to ``score_q4``
-        share of each quarter of the asked entries that the output has in order, wherever: after one skipped entry the
-        rest is still right. Falling from q1 to q4, they show error that accumulates.
+        share of each quarter of the asked entries that the output has in order, wherever they stand: after one skipped
+        entry the rest is still right. A fall from q1 to q4 shows an error that accumulates.
     ``stopped``
-        whether no entry follows after as many as were asked.
+        1 when the output has no more entries than were asked for.
 
     Args:
         doc: ``answers``, the entries to be written.

@@ -1,18 +1,18 @@
-"""Whether an output answers a question about documents. The metrics lm-eval's ``process_results`` asks for.
+"""Scores answers to questions about documents.
 
-All in [0, 1], higher is better:
+All metrics are in [0, 1], higher is better:
 
 ``score``
-    decides. One of the references stands in the answer as whole words, normalized, within the first 30 words, and
-    the answer commits itself: it names no answer to another question and is no list of guesses. Where the documents
-    do not answer, abstaining scores 1 and all else 0. A cited answer must also name the right documents, and no other.
+    decides. The answer names one of the references within its first 30 words, and commits itself: it names no answer to
+    another question and is not a list of guesses. Where the documents do not answer, abstaining scores 1 and everything
+    else 0. A cited answer must also name the right documents and no other.
 ``f1``
-    SQuAD's token F1 with the best reference, of the whole output.
+    SQuAD's token F1 of the whole output with the best reference.
 ``answer``, ``citation_recall``, ``citation_precision``
-    of cited answers: the answer alone, the share of the right documents that is named, and the share of the named
-    documents that is right.
+    of cited answers: the answer alone, the share of the right documents that it names, and the share of the documents
+    it names that are right.
 ``valid``
-    a cited answer names documents at all.
+    of cited answers: 1 when it names a document.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PARTING = re.compile(r"[,;|\n]\s*(?=.*\w)")
 
 
 def answered(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
-    """``score`` and ``f1`` of a short answer.
+    """Returns ``score`` and ``f1`` of a short answer.
 
     Args:
         doc: ``question``, ``answers`` (any of them is right), ``distractors`` and ``absent``.
@@ -51,10 +51,10 @@ def answered(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]
 
 
 def cited(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
-    """``score``, ``f1``, ``answer``, ``citation_recall``, ``citation_precision`` and ``valid`` of a cited answer.
+    """Returns all metrics of a cited answer.
 
     Args:
-        doc: as in `answered`, and ``document_ids``: the documents to be named, none where the answer is absent.
+        doc: as in `answered`, and ``document_ids``: the documents to name, none where the answer is absent.
         results: one output text.
     """
     text = answer_of(results[0])
@@ -62,9 +62,8 @@ def cited(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     answer = DOCUMENT_ID.sub("", text)
     right = _right(answer, doc)
     if doc["absent"]:
-        return {"score": right, "f1": right, "answer": right, "citation_recall": right, "citation_precision": right} | {
-            "valid": float(bool(right or named))
-        }
+        metrics = dict.fromkeys(("score", "f1", "answer", "citation_recall", "citation_precision"), right)
+        return metrics | {"valid": float(bool(right or named))}
     gold = set(doc["document_ids"])
     found = len(gold & named)
     return {
@@ -112,17 +111,17 @@ def _right(answer: str, doc: Mapping[str, Any]) -> float:
 
 
 def _guesses(head: str, reference: str, doc: Mapping[str, Any]) -> bool:
-    """Whether an answer leaves it open: "X or Y", more than a few things listed, or another number of the kind."""
+    """Returns whether an answer is undecided: "X or Y", a long list, or a second number of the same form."""
     given = _DIGITS_ONLY.words(head)
     known = {word for text in (doc["question"], *doc["answers"]) for word in NORMALIZER.words(text)}
     if "or" in given and "or" not in known:
         return True
     if len(_PARTING.split(head)) - len(_PARTING.split(reference)) >= _MOST_PARTS:
         return True
-    kinds = {_kind(word) for word in NORMALIZER.words(reference)} - {None}
-    return any(_kind(word) in kinds and word not in known for word in given)
+    forms = {_form(word) for word in NORMALIZER.words(reference)} - {None}
+    return any(_form(word) in forms and word not in known for word in given)
 
 
-def _kind(number: str) -> str | None:
-    """1994 and 1996 are of a kind, and so are 3.5 and 4.5; None for what is no number."""
+def _form(number: str) -> str | None:
+    """Returns the form of a number, the same for 1994 and 1996; None for any other word."""
     return re.sub(r"\d", "0", number) if re.fullmatch(r"-?\d[\d.:]*", number) else None

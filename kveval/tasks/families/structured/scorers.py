@@ -11,17 +11,17 @@ from kveval.tasks.scoring.thinking import answer_of
 
 
 def extracted(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
-    """Whether an output's JSON is the asked record or list of records.
+    """Compares an output's JSON with the asked record or list of records.
 
-    An output's answer is its JSON that fits the schema. Different answers in one output are none: ``score`` and
-    ``field_accuracy`` are 0. The order of keys and of records does not matter.
+    The answer is the JSON that fits the schema. Two different ones in an output score 0. The order of keys and of
+    records makes no difference.
 
     ``score``
         decides: 1 when every field of every record is right and there is no other record.
     ``field_accuracy``
-        share of right fields, the key left out where others exist, over asked and surplus records.
+        share of right fields over asked and surplus records, without the field that names a record.
     ``valid``
-        1 when the output holds JSON that fits the schema.
+        1 when the output has JSON that fits the schema.
 
     Args:
         doc: ``answers`` (one JSON text), ``schema`` (JSON text), ``key`` (the field that names a record).
@@ -33,8 +33,7 @@ def extracted(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float
     fitting = [value for value in json_values(answer_of(results[0])) if validator.is_valid(value)]
     if not fitting:
         return {"score": 0.0, "field_accuracy": 0.0, "valid": 0.0}
-    asked = json.loads(doc["answers"][0])
-    records, given = (_by_key(value, doc["key"]) for value in (asked, fitting[0]))
+    records, given = (_by_key(value, doc["key"]) for value in (json.loads(doc["answers"][0]), fitting[0]))
     if any(not same_json(fitting[0], other) for other in fitting[1:]):
         return {"score": 0.0, "field_accuracy": 0.0, "valid": 1.0}
     right = sum(

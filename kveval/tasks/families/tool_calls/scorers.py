@@ -1,4 +1,4 @@
-"""Whether an output makes the right function calls, or none where none is right."""
+"""Scores the function calls of an output. Arguments compare by BFCL's rule, so no text is normalized."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def called(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """Compares the calls of an output with the expected ones.
 
     ``score``
-        decides: 1 when exactly the expected calls were made, by BFCL's rule (see `call_match`). Where no
-        function fits, 1 for saying something and calling nothing.
+        decides: 1 when the output makes exactly the expected calls, by the rule of `call_match`. Where no function
+        fits, 1 when it says something and calls nothing.
     ``names``
-        1 when the right functions were called as often as expected, whatever the arguments.
+        1 when it calls the right functions as often as expected, whatever the arguments.
     ``valid``
-        0 when a call cannot be read, or its arguments break the schema of the asked function it calls.
+        0 when a call cannot be read, or its arguments break the schema of the expected function it calls.
     ``abstained``
         1 when the output says something and calls nothing.
 

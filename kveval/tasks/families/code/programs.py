@@ -1,0 +1,79 @@
+"""Finds the program in an output."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+
+from kveval.tasks.scoring.python_source import statements_of
+from kveval.tasks.scoring.thinking import answer_of
+
+_FENCED = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_BEGINS_CODE = re.compile(r"[ \t]*(?:(?:def|async def|class|import|from)\b|@|[A-Za-z_]\w*(?:\s*:\s*[^\s=]+)?\s*=(?!=))")
+_CONTINUES_CODE = re.compile(
+    r"\s|#|[)\]}]|@|(?:def|async|class|import|from|if|for|while|try|with|return)\b|[\w.\[\]]+(?:\s*:\s*[^\s=]+\s*=|\s*[=(])"
+)
+
+
+def fenced_blocks(text: str) -> list[str]:
+    """Returns the contents of the markdown code blocks in a text; the last one may be unclosed."""
+    return _FENCED.findall(text)
+
+
+def program_of(text: str, function: str, lead: str = "") -> str | None:
+    """Returns the last fenced block that defines a function, or else the lines that look like code.
+
+    Args:
+        lead: text that the model had to continue; it ends with the function's first line. An output that does not
+            define the function continues it.
+
+    Returns:
+        None when there is nothing to run.
+    """
+    text = answer_of_code(text)
+    defines = re.compile(rf"^[ \t]*def {function}\(", re.MULTILINE)
+    fenced = [block for block in fenced_blocks(text) if defines.search(block)]
+    if fenced:
+        return textwrap.dedent(fenced[-1])
+    if defines.search(text):
+        return textwrap.dedent(_lines_of_code(text.split("\n"), defines))
+    begins = lead.rpartition("```python\n")[2]
+    body = text.split("```")[0]
+    return f"{begins}{body}" if begins and body.strip() and body[:1].isspace() else None
+
+
+def answer_of_code(text: str) -> str:
+    """Returns the output without its thinking, and with the indentation of its first line."""
+    answer = answer_of(text)
+    before = text[: text.rfind(answer)] if answer else ""
+    return before[len(before.rstrip()) :] + answer
+
+
+def _lines_of_code(lines: Sequence[str], defines: re.Pattern[str]) -> str:
+    """Returns the first block of code that defines the function. A line of prose can look like the start of code."""
+    found = []
+    for first in (i for i, line in enumerate(lines) if _BEGINS_CODE.match(line)):
+        found.append(_block(lines[first:], defines))
+        if defines.match(lines[first]) or (defines.search(found[-1]) and _is_python(found[-1])):
+            break
+    return found[-1]
+
+
+def _block(lines: Sequence[str], defines: re.Pattern[str]) -> str:
+    """Returns the lines of code from the first on; after the function is defined, the first line of prose ends them."""
+    margin = len(lines[0]) - len(lines[0].lstrip())
+    taken: list[str] = []
+    defined = False
+    for line in lines:
+        if line.strip() and not _CONTINUES_CODE.match(line[margin:]):
+            if defined:
+                break
+            continue
+        defined = defined or bool(defines.match(line))
+        taken.append(line)
+    return "\n".join(taken)
+
+
+def _is_python(source: str) -> bool:
+    return statements_of(textwrap.dedent(source)) is not None
