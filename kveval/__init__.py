@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from kveval.api.tasks import example_prompts, list_tasks, load_task, score_answer
     from kveval.config.sweep import SweepConfig
     from kveval.tasks.dataset import HaystackDataset
-    from kveval.tasks.task import Sample, Task
+    from kveval.tasks.sample import Sample
+    from kveval.tasks.task import Task
 
 __version__ = "0.1.0"
 
@@ -57,7 +58,7 @@ _HOMES = {
     "score_answer": "kveval.api.tasks",
     "SweepConfig": "kveval.config.sweep",
     "HaystackDataset": "kveval.tasks.dataset",
-    "Sample": "kveval.tasks.task",
+    "Sample": "kveval.tasks.sample",
     "Task": "kveval.tasks.task",
 }
 

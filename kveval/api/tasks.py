@@ -11,12 +11,13 @@ from kveval.config.task import absolute
 from kveval.errors import UsageError, nearest
 from kveval.models.checkpoint import read_model
 from kveval.run.records import Outcome
-from kveval.tasks import loader
+from kveval.tasks import loader, task_files
 from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.loader import TaskInfo
 from kveval.tasks.outcome import classify
-from kveval.tasks.task import Cell, HaystackStyle, Sample, Task
+from kveval.tasks.sample import Sample
+from kveval.tasks.task import Cell, HaystackStyle, Task
+from kveval.tasks.task_files import TaskInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def list_tasks(include_path: str | Path | None = None) -> list[TaskInfo]:
         >>> [task.name for task in kveval.list_tasks() if task.family == "coverage"]
         ['coverage_list', 'coverage_summary']
     """
-    return loader.list_tasks(_folder(include_path))
+    return task_files.list_tasks(_folder(include_path))
 
 
 def load_task(name: str, include_path: str | Path | None = None) -> Task:

@@ -16,7 +16,7 @@ from kveval.cli.console import STDOUT, print_json, print_line
 from kveval.cli.options import AsJson, IncludePath, lengths
 
 if TYPE_CHECKING:
-    from kveval.tasks.loader import TaskInfo
+    from kveval.tasks.task_files import TaskInfo
 
 tasks_app = typer.Typer(
     no_args_is_help=False,
@@ -67,7 +67,7 @@ def tasks_show(
         task, context_length=context_length, model=model, haystack=haystack, seed=seed
     )[0]  # fmt: skip
     form = "text"
-    if getattr(task.builder, "chat_form", None):
+    if task.chat_form:
         form += " (a sweep uses the chat endpoint if template and engine allow it; --dry-run says which)"
     about = {
         "form": form,

@@ -15,7 +15,7 @@ from kveval.engines.variants import ResolvedVariant
 from kveval.run.facts import Facts
 from kveval.run.findings import Finding
 from kveval.run.manifest import SmokeResult
-from kveval.tasks.task import Prompt
+from kveval.tasks.sample import Prompt
 
 
 @dataclass(frozen=True, slots=True)

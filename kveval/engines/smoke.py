@@ -14,7 +14,7 @@ from kveval.run.facts import Facts
 from kveval.run.findings import Finding
 from kveval.run.manifest import SmokeResult
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.task import Prompt
+from kveval.tasks.sample import Prompt
 
 _PASSAGE = (
     "The harbour was quiet in the early morning. Fishing boats lay side by side along the stone wall, and a few "

@@ -17,7 +17,7 @@ from kveval.measure.records import record_of, request_of
 from kveval.measure.schedule import Remaining, ask_all, group_by_haystack
 from kveval.measure.sharing import planned_hit_tokens
 from kveval.run.directory import RunDirectory
-from kveval.tasks.task import Sample
+from kveval.tasks.sample import Sample
 
 # After so many failures of the server in a row it counts as broken, even if its process lives on.
 _MAX_FAILURES_IN_A_ROW = 5

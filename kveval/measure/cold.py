@@ -15,7 +15,7 @@ from kveval.measure.schedule import Group, ask_all, cold_tokens, is_cold_checked
 from kveval.run.directory import RunDirectory
 from kveval.run.facts import Facts
 from kveval.run.manifest import Manifest
-from kveval.tasks.task import Sample
+from kveval.tasks.sample import Sample
 
 
 class ColdStage:

@@ -24,7 +24,7 @@ from kveval.tasks.assembly.chat import ChatTemplate
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.external.fixed_prompts import fixed_prompt_samples
 from kveval.tasks.loader import load_tasks
-from kveval.tasks.task import Sample
+from kveval.tasks.sample import Sample
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from kveval.run.logprobs import pack_logprobs
 from kveval.run.records import Outcome, Record, RecordError
 from kveval.run.samples import SampleRow
 from kveval.tasks.outcome import classify
-from kveval.tasks.task import Sample, Task
+from kveval.tasks.sample import Sample
+from kveval.tasks.task import Task
 
 _FIRST_TOKENS = 8
 # What the engine itself reports for a probability of zero.

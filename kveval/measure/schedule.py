@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain, groupby, zip_longest
 
 from kveval.run.manifest import Role
-from kveval.tasks.task import Sample
+from kveval.tasks.sample import Sample
 
 # Room for what the budget cannot see, such as blocks of finished requests not yet freed.
 _HEADROOM = 0.9

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from kveval.measure.schedule import group_by_haystack
 from kveval.run.facts import Facts
 from kveval.run.findings import Finding
-from kveval.tasks.task import Sample
+from kveval.tasks.sample import Sample
 
 # Of the planned hits. Evictions and a haystack that is primed twice cost some; half of them is another matter.
 _LEAST_SHARE = 0.5

@@ -24,7 +24,7 @@ from kveval.run.directory import RunDirectory
 from kveval.run.facts import Facts
 from kveval.run.findings import Finding
 from kveval.run.manifest import Manifest, SmokeResult
-from kveval.tasks.task import Sample
+from kveval.tasks.sample import Sample
 
 _MAX_LAUNCHES = 2
 

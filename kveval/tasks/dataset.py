@@ -1,41 +1,44 @@
-"""What lm-eval calls to get a task's documents; plain lm-eval runs kveval's tasks through it."""
+"""The dataset of a task as lm-eval asks for it, so that plain lm-eval runs kveval's tasks."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.haystack import Builder, build_samples, frame_texts, plan_haystack
+from kveval.tasks.assembly.frame import frame_texts
+from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
+from kveval.tasks.builders.base import Builder
+from kveval.tasks.builders.contract import plan_haystack
+from kveval.tasks.loader import PREVIEW, task_from_yaml
 from kveval.tasks.task import Cell
-
-PREVIEW = "kveval_preview"
-"""Metadata key kveval's own loader sets: one document without context is enough to load a task."""
 
 DEFAULT_CONTEXT_LENGTH = 4096
 DEFAULT_SAMPLES = 100
 
 
-class BuilderClass(Protocol):
-    def from_metadata(self, metadata: Mapping[str, Any]) -> Builder: ...
-
-
 class HaystackDataset:
     """A builder as lm-eval's ``custom_dataset``.
 
-    Called with a task's metadata it returns ``{"test": datasets.Dataset}``. Metadata a caller may set, all optional:
-    ``tokenizer`` or ``pretrained`` (a model directory; without one, the stand-in tokenizer), ``context_length`` or
-    ``context_lengths`` (a list), ``samples`` per length, ``questions_per_haystack``, ``seed``, ``haystack`` (style).
+    Called with a task's metadata it returns ``{"test": datasets.Dataset}``. A caller may set in the metadata:
+    ``tokenizer`` or ``pretrained`` (a model directory; without one, the stand-in tokenizer is used),
+    ``context_length`` or ``context_lengths`` (a list), ``samples`` per length, ``questions_per_haystack``, ``seed``
+    and ``haystack`` (the style).
+
+    Raises:
+        ConfigError: the class is not a `kveval.tasks.builders.base.Builder`.
     """
 
-    def __init__(self, builder_class: BuilderClass) -> None:
+    def __init__(self, builder_class: type[Builder]) -> None:
+        if not issubclass(builder_class, Builder):
+            raise ConfigError(f"{builder_class.__name__} is not a Builder; use a subclass of Builder or ChatBuilder")
         self._builder_class = builder_class
 
     def builder(self, metadata: Mapping[str, Any]) -> Builder:
-        """The task's builder, its parameters taken from the YAML's metadata."""
+        """Makes the task's builder from its YAML's metadata."""
         return self._builder_class.from_metadata(metadata)
 
     def __call__(self, **metadata: Any) -> dict[str, Any]:
@@ -50,11 +53,9 @@ class HaystackDataset:
         return [{**question.fields, "context": "", "answers": list(question.answers)}]
 
     def _rows(self, metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
-        from kveval.tasks.loader import task_from_yaml
-
         origin = Path(str(metadata.get("config_source")))
         if not origin.is_file():
-            raise ConfigError(f"a kveval task is sized by its YAML file, and metadata names none ({origin})")
+            raise ConfigError(f"metadata.config_source={origin} is not a file; use the path of the task's YAML file")
         task = task_from_yaml(origin, metadata)
         model = metadata.get("tokenizer") or metadata.get("pretrained")
         format_ = PromptFormat.load(Path(model), "completion") if model else PromptFormat.stand_in()

@@ -10,8 +10,9 @@ from typing import Any
 from kveval.models.demo import demo_model
 from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.loader import list_tasks, load_tasks
+from kveval.tasks.loader import load_tasks
 from kveval.tasks.task import Cell, Task
+from kveval.tasks.task_files import list_tasks
 
 _CONTEXT_LENGTH = 128 * 1024
 _HAYSTACKS = 4

@@ -16,7 +16,7 @@ from kveval.run.facts import Facts
 from kveval.run.findings import Finding
 from kveval.run.manifest import SmokeResult
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.task import Prompt
+from kveval.tasks.sample import Prompt
 
 
 @pytest.fixture(autouse=True)

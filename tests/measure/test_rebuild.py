@@ -12,7 +12,7 @@ from kveval.measure.plan.identity import new_manifest
 from kveval.measure.plan.plan import Plan
 from kveval.measure.rebuild import rebuild_prompt
 from kveval.run.samples import SampleRow
-from kveval.tasks.task import Sample
+from kveval.tasks.sample import Sample
 
 
 def stored(sample: Sample, **changes: object) -> SampleRow:

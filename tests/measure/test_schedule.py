@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kveval.measure.schedule import Group, Remaining, TokenBudget, ask_all, group_by_haystack
-from kveval.tasks.task import Prompt, Sample
+from kveval.tasks.sample import Prompt, Sample
 
 
 def sample(haystack: str, number: int, *, shared: int = 100, tail: int = 10, output: int = 8) -> Sample:

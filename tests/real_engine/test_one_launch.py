@@ -21,7 +21,7 @@ from kveval.run.load_results import LoadVariant, read_load
 from kveval.run.manifest import VariantRun
 from kveval.run.records import Outcome, Record
 from kveval.run.samples import SampleRow
-from kveval.tasks.loader import list_tasks
+from kveval.tasks.task_files import list_tasks
 
 pytestmark = [
     pytest.mark.vllm,

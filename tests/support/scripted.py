@@ -29,7 +29,7 @@ from kveval.errors import EngineError
 from kveval.measure.plan.plan import Plan
 from kveval.run.facts import Facts
 from kveval.run.findings import Finding
-from kveval.tasks.task import Sample
+from kveval.tasks.sample import Sample
 
 
 @dataclass

@@ -7,8 +7,9 @@ from kveval.resources import tasks_directory
 from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.families.needle.builder import niah_single
-from kveval.tasks.loader import list_tasks, load_tasks
+from kveval.tasks.loader import load_tasks
 from kveval.tasks.task import Cell
+from kveval.tasks.task_files import list_tasks
 
 NAMES = [info.name for info in list_tasks()]
 
@@ -51,5 +52,5 @@ def test_a_models_tokenizer_sizes_the_prompts(smollm2):
 
 
 def test_a_dataset_needs_its_yaml_file():
-    with pytest.raises(ConfigError, match="sized by its YAML file"):
+    with pytest.raises(ConfigError, match="use the path of the task's YAML file"):
         niah_single(version=1, config_source="inline")

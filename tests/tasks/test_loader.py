@@ -10,8 +10,9 @@ from kveval.errors import ConfigError, InfrastructureError
 from kveval.resources import tasks_directory
 from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.loader import check_scorer, list_tasks, load_tasks, task_from_yaml
+from kveval.tasks.loader import check_scorer, load_tasks, task_from_yaml
 from kveval.tasks.task import Cell
+from kveval.tasks.task_files import list_tasks
 
 OWN_TASK = """
 include: {shipped}/needle/_needle_yaml
@@ -42,7 +43,7 @@ def test_every_shipped_task_says_what_it_is():
 
 def test_listing_imports_neither_lm_eval_nor_transformers():
     code = (
-        "import sys; from kveval.tasks.loader import list_tasks; list_tasks(); "
+        "import sys; from kveval.tasks.task_files import list_tasks; list_tasks(); "
         "sys.exit(bool({'lm_eval', 'transformers', 'torch', 'datasets'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -93,7 +94,7 @@ def test_two_tasks_of_one_name_are_refused(tmp_path):
         (OWN_TASK + "\ngeneration_kwargs: {{until: []}}\n", "max_gen_toks=None"),
         (OWN_TASK + "\ngen_prefix: '{{{{no_such_field}}}}'\n", "cannot be loaded: UndefinedError"),
         (OWN_TASK + "\nprocess_results: null\n", "process_results is missing"),
-        (OWN_TASK.replace("keys: {keys}", "keys: many"), "keys='many'; allowed: whole numbers from 1"),
+        (OWN_TASK.replace("keys: {keys}", "keys: many"), "keys='many'; use a whole number from 1"),
     ],
 )
 def test_a_broken_task_file_is_named_in_one_line(tmp_path, text, says):
@@ -147,18 +148,18 @@ def try_own_scorer(folder: Path) -> None:
     ("body", "says"),
     [
         ("{'score': 1 / len(text)}", "fails: ZeroDivisionError: division by zero (tried on an empty output)"),
-        ("{'score': float('nan')}", "returns score=nan; allowed: a number from 0 to 1 (tried on the references)"),
+        ("{'score': float('nan')}", "returns score=nan; use a number from 0 to 1 (tried on the references)"),
         (
             "{'score': 1.5 * ('not stated' in text)}",
-            "returns score=1.5; allowed: a number from 0 to 1 (tried on the ou",
+            "returns score=1.5; use a number from 0 to 1 (tried on the ou",
         ),
         ("{'score': -1 * (text.isdigit() and text not in doc['answers'])}", "(tried on another sample's references)"),
         ("{'score': None}", "returns score=None"),
         ("{'score': '1'}", "returns score='1'"),
         ("{'score': [1.0]}", "returns score=[1.0]"),
         ("{'score': 1.0, 'length': len(text)}", "returns length="),
-        ("{'accuracy': 1.0}", "returns {'accuracy': 1.0}; allowed: a dict with 'score'"),
-        ("1.0", "returns 1.0; allowed: a dict with 'score'"),
+        ("{'accuracy': 1.0}", "returns {'accuracy': 1.0}; use a dict with 'score'"),
+        ("1.0", "returns 1.0; use a dict with 'score'"),
     ],
 )
 def test_a_scorer_is_tried_on_a_few_texts(tmp_path, body, says):

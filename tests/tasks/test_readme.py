@@ -8,8 +8,9 @@ from support import ROOT
 from kveval.resources import tasks_directory
 from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.loader import list_tasks, load_tasks
+from kveval.tasks.loader import load_tasks
 from kveval.tasks.task import Cell
+from kveval.tasks.task_files import list_tasks
 
 README = (ROOT / "tasks" / "README.md").read_text(encoding="utf-8")
 STAND_IN = PromptFormat.stand_in()

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kveval.tasks.sample import Chat
 from kveval.tasks.scoring.calls import calls_text
-from kveval.tasks.task import Chat
 
 
 def chat_fields(chat: Chat, logprobs: int) -> dict[str, Any]:

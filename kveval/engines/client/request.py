@@ -9,7 +9,7 @@ import numpy as np
 
 from kveval.engines.client.chat_stream import chat_fields
 from kveval.engines.client.dialect import Dialect, Spell
-from kveval.tasks.task import Chat
+from kveval.tasks.sample import Chat
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from kveval.config.endpoint import EndpointConfig
 from kveval.engines.speculation import speculation_notes
 from kveval.measure.plan.plan import Plan
 from kveval.measure.schedule import group_by_haystack, is_cold_checked
-from kveval.tasks.task import Sample
+from kveval.tasks.sample import Sample
 
 # Assumed for the estimate only: useful arithmetic per second of one CPU core, and of a data-centre GPU.
 _CPU_CORE_FLOPS = 8e10

@@ -25,8 +25,10 @@ from kveval.tasks.assembly.chat_haystack import chat_samples
 from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.external.fixed_prompts import check_fits, fixed_prompt_samples
-from kveval.tasks.loader import check_scorer, hash_task_files, list_tasks, load_tasks, own_tasks
-from kveval.tasks.task import Cell, Sample, Task
+from kveval.tasks.loader import check_scorer, load_tasks
+from kveval.tasks.sample import Sample
+from kveval.tasks.task import Cell, Task
+from kveval.tasks.task_files import hash_task_files, list_tasks, own_tasks
 from kveval.tasks.user_code import user_code
 
 # Room above the longest prompt and its output for the smoke questions.

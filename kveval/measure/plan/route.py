@@ -43,7 +43,7 @@ class Route:
 
 def choose_route(task: Task, config: SweepConfig, template: ChatTemplate) -> Route | None:
     """None: a task that knows no other way than text."""
-    form = getattr(task.builder, "chat_form", None)
+    form = task.chat_form
     if form is None:
         return None
     if config.prompt_style == "completion":

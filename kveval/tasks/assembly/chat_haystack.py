@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import islice
-from typing import Any, cast
 
 import numpy as np
 
 from kveval.errors import PlanError
 from kveval.tasks.assembly.chat import ChatTemplate
-from kveval.tasks.assembly.chat_builder import ElasticSource
-from kveval.tasks.assembly.filler import TextSource
-from kveval.tasks.assembly.haystack import Question, numbers_and_phases, plan_haystack
 from kveval.tasks.assembly.placement import SLACK_TOKENS
-from kveval.tasks.corpora.texts import source
-from kveval.tasks.seeding import seeded
-from kveval.tasks.task import Cell, Chat, Prompt, Sample, Task, shared_prefix
+from kveval.tasks.assembly.planned import PlannedHaystack, builder_of, planned_haystacks
+from kveval.tasks.builders.base import ChatBuilder, Question
+from kveval.tasks.builders.sources import ElasticSource
+from kveval.tasks.sample import Chat, Prompt, Sample, shared_prefix
+from kveval.tasks.task import Cell, Task
 
 _LEAST_WORDS = 8
 _PROSE_PIECES = 40
@@ -34,40 +32,44 @@ _EXCERPT_CHARACTERS = 400
 
 
 def chat_samples(task: Task, cell: Cell, template: ChatTemplate) -> list[Sample]:
-    """All samples of a cell, haystack by haystack; ``len(prompt)`` is in [context_length - 8, context_length].
+    """Builds all samples of a cell, haystack by haystack; ``len(prompt)`` is in [context_length - 8, context_length].
 
     Depths are counted in tokens of whole pieces: needles stand between messages or tools.
 
     Args:
-        task: its builder is a `kveval.tasks.assembly.chat_builder.ChatBuilder`, its filler an `ElasticSource`.
+        task: its builder is a `ChatBuilder`, its filler an `ElasticSource`.
 
     Raises:
         PlanError: a haystack does not fit its context_length, or the filler is too short for it.
     """
+    builder = builder_of(task)
+    if not isinstance(builder, ChatBuilder):
+        raise PlanError(f"task {task.name!r} can be asked as text only; its builder is not a ChatBuilder")
     return [
         sample
-        for index, (numbers, depth_shift) in enumerate(numbers_and_phases(task, cell))
-        for sample in _ChatHaystack(task, cell, template, index, numbers, depth_shift).samples()
+        for planned in planned_haystacks(task, cell)
+        for sample in _ChatHaystack(task, builder, cell, template, planned).samples()
     ]
 
 
 class _ChatHaystack:
-    """One haystack under construction; `_filler` are piece indexes, `_elastic` is the one that grows."""
+    """One haystack while it is built. `_filler` holds piece indexes; `_elastic` is the piece that grows."""
 
     def __init__(
-        self, task: Task, cell: Cell, template: ChatTemplate, index: int, numbers: range, depth_shift: float
+        self, task: Task, builder: ChatBuilder, cell: Cell, template: ChatTemplate, planned: PlannedHaystack
     ) -> None:
-        self._task, self._cell, self._template, self._index = task, cell, template, index
-        rng = seeded(task.name, cell.context_length, index, cell.seed)
-        where = f"task {task.name!r} at context_length {cell.context_length}, haystack {index}"
-        self._plan = plan_haystack(f"{where}: its builder", task.builder, numbers, depth_shift, rng)
-        self._source = cast(ElasticSource, self._plan.source or self._plan.retell(source(cell.haystack_style)))
+        self._task, self._builder, self._cell, self._template = task, builder, cell, template
+        self._planned, self._plan = planned, planned.haystack
+        source = planned.source(cell)
+        if not isinstance(source, ElasticSource):
+            raise PlanError(f"{planned.where}: its filler {source.name!r} cannot be stretched; use an ElasticSource")
+        self._source = source
         self._counts = _piece_counts(self._source, template)
         self._planted = [needle.lead + needle.text for needle in self._plan.needles]
         self._planted_tokens = [len(template.encode(text)) for text in self._planted]
         needles = self._plan.needles
         self._by_depth = sorted(range(len(needles)), key=lambda k: needles[k].depth_percent)
-        self._order = self._allowed(self._source.order(rng))
+        self._order = self._allowed(source.order(planned.rng))
         self._elastic = self._next()
         self._words: list[str] = self._source.prose(self._elastic).split()
         self._filler: list[int] = []
@@ -117,7 +119,7 @@ class _ChatHaystack:
         return [*pieces, self._source.stretched(self._elastic, " ".join(self._words[:words]))]
 
     def _render(self, question: Question, words: int) -> tuple[Chat, np.ndarray]:
-        chat = self._task.builder.chat(self._pieces(words), question.fields)
+        chat = self._builder.chat(self._pieces(words), question.fields)
         chat = replace(chat, template_kwargs=self._template.variables)
         return chat, self._template.token_ids(chat.messages, chat.tools)
 
@@ -131,7 +133,7 @@ class _ChatHaystack:
             used = len(self._render(longest, _LEAST_WORDS)[1])
             if self._filler:
                 around = (used - max(lengths) - sum(map(self._counts, self._filler))) / len(self._filler)
-            free = self._cell.context_length - used
+            free: float = self._cell.context_length - used
             if free >= 0 and not self._add(free, around):
                 return
             while free < 0:
@@ -154,9 +156,8 @@ class _ChatHaystack:
         short = least - self._cell.context_length
         if short > 0:
             raise PlanError(
-                f"task {self._task.name!r} at context_length {self._cell.context_length}, haystack {self._index}: "
-                f"{short} tokens short; {len(self._planted)} needles need {sum(self._planted_tokens)} tokens; "
-                f"the minimum is {least}"
+                f"{self._planned.where}: {short} tokens short; {len(self._planted)} needles need "
+                f"{sum(self._planted_tokens)} tokens; the minimum is {least}"
             )
 
     def _place(self) -> None:
@@ -191,12 +192,13 @@ class _ChatHaystack:
             step = round(off / rate) if attempt < _TRIES // 2 else 0
             words = min(max(words + (step or (1 if off > 0 else -1)), 1), len(self._words))
         raise PlanError(
-            f"task {self._task.name!r} at context_length {self._cell.context_length}, haystack {self._index}: no "
-            f"prompt within {SLACK_TOKENS} tokens below it can be made with this chat template; the last has {len(ids)}"
+            f"{self._planned.where}: no prompt within {SLACK_TOKENS} tokens below it can be made with this "
+            f"chat template; the last has {len(ids)}"
         )
 
     def _sample(self, question: Question, words: int, chat: Chat, shared: np.ndarray, ids: np.ndarray) -> Sample:
         depths = [self._depth_percent(k, words) for k in question.needles]
+        excerpts = [" ".join(self._planted[k].split())[:_EXCERPT_CHARACTERS] for k in question.needles]
         task, cell = self._task, self._cell
         identity = [task.name, task.version, cell.context_length, task.max_output_tokens, chat.tool_choice]
         address = json.dumps([*identity, bool(chat.tools), dict(chat.template_kwargs)], sort_keys=True).encode()
@@ -210,14 +212,7 @@ class _ChatHaystack:
             prompt=Prompt(shared, ids[len(shared) :]),
             depth_percent=depths[0] if len(depths) == 1 else None,
             doc={
-                **question.fields,
-                "answers": list(question.answers),
-                "distractors": list(question.distractors),
-                "absent": question.absent,
-                "depths_percent": depths,
-                "excerpts": [" ".join(self._planted[k].split())[:_EXCERPT_CHARACTERS] for k in question.needles],
-                "haystack_style": self._source.name,
-                "haystack": self._index,
+                **self._planned.doc(question, depths, excerpts, self._source),
                 "asked_through": "chat endpoint with tools" if chat.tools else "chat endpoint",
             },
             max_output_tokens=task.max_output_tokens,
@@ -232,11 +227,11 @@ class _ChatHaystack:
 
 
 @lru_cache(maxsize=8)
-def _piece_counts(pieces: TextSource, template: ChatTemplate) -> Any:
-    """Tokens of a piece by its index, each counted once."""
+def _piece_counts(source: ElasticSource, template: ChatTemplate) -> Callable[[int], int]:
+    """Returns a function that counts the tokens of a piece by its index, each piece once."""
 
     @cache
     def tokens(index: int) -> int:
-        return len(template.encode(pieces.text(index)))
+        return len(template.encode(source.text(index)))
 
     return tokens

@@ -5,47 +5,20 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Collection, Iterator
-from enum import IntEnum
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from kveval.errors import PlanError
 from kveval.tasks.assembly.tokenizer import Encoding, Tokenizer
+from kveval.tasks.builders.sources import Cut, TextSource
 
 _BATCH_PIECES = 64
 _LEAD_TOKENS = 16  # the first piece may lose its separator
 _WHITESPACE = np.array([ord(c) for c in " \n\t"], np.uint32)
 _SENTENCE_END = np.array([ord(c) for c in ".!?"], np.uint32)
 _CLOSING = np.array([ord(c) for c in "\"')]”’"], np.uint32)
-
-
-class Cut(IntEnum):
-    """How well text may be cut before a token."""
-
-    NEVER = 0
-    CHARACTER = 1
-    WORD = 2
-    SENTENCE = 3
-    PIECE = 4
-
-
-class TextSource(Protocol):
-    """Text that comes in pieces: paragraphs, documents, files.
-
-    A piece begins with what separates it from the one before (``"\\n\\n"``), so pieces concatenate to text.
-    """
-
-    name: str
-
-    def text(self, index: int) -> str: ...
-
-    def order(self, rng: random.Random) -> Iterator[int]:
-        """Piece indexes in a haystack's own order, none twice; ends when the source is used up."""
-        ...
-
-    def __hash__(self) -> int: ...
 
 
 class FillerTokens(NamedTuple):

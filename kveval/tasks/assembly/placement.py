@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kveval.tasks.assembly.filler import Cut, FillerTokens
+from kveval.tasks.assembly.filler import FillerTokens
+from kveval.tasks.builders.sources import Cut
 
 SLACK_TOKENS = 8
 """A prompt has at most this many tokens less than its context_length, and never more than context_length."""

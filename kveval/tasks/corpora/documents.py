@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from kveval.errors import StorageError
 from kveval.run.storage import storage, to_json, write_atomically
-from kveval.tasks.assembly.filler import TextSource
+from kveval.tasks.builders.sources import TextSource
 from kveval.tasks.corpora.cache import cache_directory
 from kveval.tasks.corpora.texts import HOTPOTQA, LONG_CONTEXT, SQUAD
 from kveval.tasks.scoring.text import PROSE

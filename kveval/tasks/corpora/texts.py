@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from kveval.errors import ConfigError, DataError, nearest
-from kveval.tasks.assembly.filler import TextSource
+from kveval.tasks.builders.sources import TextSource
 from kveval.tasks.corpora.cache import fetch_wheel, wheel_path
 from kveval.tasks.corpora.generated import GeneratedText
 
@@ -137,8 +137,8 @@ class Wikipedia:
 
 
 @lru_cache(maxsize=len(HAYSTACK_STYLES))
-def source(style: str) -> TextSource:
-    """Text of a haystack style, read once per process.
+def haystack_text(style: str) -> TextSource:
+    """Returns the text of a haystack style, read once per process.
 
     Raises:
         ConfigError: no such style.

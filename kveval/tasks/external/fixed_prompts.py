@@ -6,14 +6,15 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from kveval.errors import PlanError
 from kveval.tasks.assembly.chat import ChatTemplate, Messages
 from kveval.tasks.assembly.prompt import PromptFormat, PromptStyle
-from kveval.tasks.task import Chat, Prompt, Sample, Task, shared_prefix
+from kveval.tasks.sample import Chat, Prompt, Sample, shared_prefix
+from kveval.tasks.task import Task
 
 SHORTEST_BIN_TOKENS = 1024
 _SHOWN_CHARACTERS = 300
@@ -44,18 +45,11 @@ class FixedPrompt:
 
 
 @dataclass(frozen=True, slots=True)
-class WithTools:
-    """Stands in place of a task's builder when some of its prompts need the chat endpoint."""
-
-    chat_form: Literal["tools"] = "tools"
-
-
-@dataclass(frozen=True, slots=True)
 class FixedPromptTask:
     """A task whose prompts are fixed.
 
     Attributes:
-        task: its name, version and scorer; its builder is None or `WithTools`.
+        task: its name, version and scorer; it has no builder.
         prompts: returns its prompts in order, in a prompt style.
     """
 

@@ -14,8 +14,9 @@ from kveval.errors import ConfigError, DataError, KvevalError
 from kveval.tasks.assembly.prompt import PromptStyle
 from kveval.tasks.external.fixed_prompts import FixedPrompt, FixedPromptTask
 from kveval.tasks.external.hub import hub_bounded, needs_hub
-from kveval.tasks.loader import quiet, read_task_file
+from kveval.tasks.loader import quiet
 from kveval.tasks.task import Task
+from kveval.tasks.task_files import read_task_file
 from kveval.tasks.user_code import one_line, user_code
 
 PREFIX = "lm_eval:"

@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from kveval.config.messages import key_of, reason_of
 from kveval.errors import ConfigError, nearest
-from kveval.tasks.external.fixed_prompts import FixedPrompt, FixedPromptTask, WithTools
+from kveval.tasks.builders.base import ChatForm
+from kveval.tasks.external.fixed_prompts import FixedPrompt, FixedPromptTask
 from kveval.tasks.external.row_scorers import SCORERS, score_row
 from kveval.tasks.scoring.json_answers import loads
 from kveval.tasks.task import Task
@@ -120,11 +121,11 @@ def read_prompts(path: Path, name: str, samples: int | None = None) -> FixedProm
     if samples is not None and samples > len(rows):
         raise ConfigError(f"tasks: samples={samples} of {path}; use: up to {len(rows)}, the rows it has")
     rows = rows[:samples]
-    builder = WithTools() if any(row.tools for row in rows) else None
-    return FixedPromptTask(_task(path, name, builder, hashlib.sha256(content).hexdigest()), lambda _: rows)
+    chat_form: ChatForm | None = "tools" if any(row.tools for row in rows) else None
+    return FixedPromptTask(_task(path, name, chat_form, hashlib.sha256(content).hexdigest()), lambda _: rows)
 
 
-def _task(path: Path, name: str, builder: WithTools | None, sha256: str) -> Task:
+def _task(path: Path, name: str, chat_form: ChatForm | None, sha256: str) -> Task:
     return Task(
         name=name,
         family=FAMILY,
@@ -132,7 +133,8 @@ def _task(path: Path, name: str, builder: WithTools | None, sha256: str) -> Task
         description=f"the prompts of {path}",
         render=lambda doc: str(doc["question"]),
         score=score_row,
-        builder=builder,
+        builder=None,
+        chat_form=chat_form,
         max_output_tokens=DEFAULT_OUTPUT_TOKENS,
         metadata={"sha256": sha256},
     )

@@ -20,7 +20,7 @@ from kveval.engines.client.client import Client
 from kveval.engines.client.failures import RequestFailedError
 from kveval.engines.client.reader import AnswerReader
 from kveval.engines.client.request import EngineRequest
-from kveval.tasks.task import Chat
+from kveval.tasks.sample import Chat
 
 MESSAGES = (
     {"role": "user", "content": "hello"},

@@ -19,7 +19,7 @@ from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.client import Client
 from kveval.engines.client.failures import RequestFailedError
 from kveval.engines.client.request import EngineRequest
-from kveval.tasks.task import Chat
+from kveval.tasks.sample import Chat
 
 REQUEST = EngineRequest(np.arange(1, 33, dtype=np.int32), 16)
 

@@ -234,12 +234,11 @@ OWN_BUILDER = """
 from dataclasses import dataclass
 
 from kveval.tasks.dataset import HaystackDataset
-from kveval.tasks.assembly.haystack import Haystack, Needle, Question
-from kveval.tasks.assembly.parameters import Parameters
+from kveval.tasks.builders.base import Builder, Haystack, Needle, Question
 
 
 @dataclass(frozen=True)
-class Own(Parameters):
+class Own(Builder):
     def haystack(self, numbers, depth_shift, rng):
         needles = [Needle(f"The code of box {n} is {7000000 + n}.", 50) for n in numbers]
         number = numbers[0]

@@ -42,8 +42,7 @@ def config_of(model: Path, **changes: Any) -> SweepConfig:
 
 
 def task_of(form: str | None) -> Task:
-    builder = type("Builder", (), {"chat_form": form} if form else {})()
-    return Task("t", "f", "1", "", str, lambda *_: {}, builder, 8)
+    return Task("t", "f", "1", "", str, lambda *_: {}, None, 8, chat_form=form)
 
 
 @pytest.mark.parametrize(

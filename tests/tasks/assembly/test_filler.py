@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from kveval.errors import PlanError
-from kveval.tasks.assembly.filler import Cut, Filler
+from kveval.tasks.assembly.filler import Filler
 from kveval.tasks.assembly.tokenizer import StandInTokenizer
+from kveval.tasks.builders.sources import Cut
 
 
 class Words:

@@ -10,9 +10,10 @@ import pytest
 from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.placement import SLACK_TOKENS
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.loader import list_tasks, load_tasks
+from kveval.tasks.loader import load_tasks
 from kveval.tasks.outcome import classify
 from kveval.tasks.task import Cell
+from kveval.tasks.task_files import list_tasks
 
 FAMILIES = {"needle", "long_decode", "structured"}
 NAMES = [info.name for info in list_tasks() if info.family in FAMILIES]

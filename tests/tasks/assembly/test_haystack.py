@@ -14,21 +14,16 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from kveval.errors import ConfigError, PlanError
-from kveval.tasks.assembly.filler import Cut
-from kveval.tasks.assembly.haystack import (
-    Haystack,
-    Needle,
-    Question,
-    build_samples,
-    depths_percent,
-    frame_texts,
-    haystack_numbers,
-    iter_haystacks,
-)
+from kveval.tasks.assembly.frame import frame_texts
+from kveval.tasks.assembly.haystack import build_samples, iter_haystacks
 from kveval.tasks.assembly.placement import SLACK_TOKENS
+from kveval.tasks.assembly.planned import sample_numbers
 from kveval.tasks.assembly.prompt import PromptFormat
+from kveval.tasks.builders.base import Builder, Haystack, Needle, Question, depths_percent
+from kveval.tasks.builders.sources import Cut
 from kveval.tasks.families.needle.builder import ManySubjects, ManyValues, OfManyKinds, OfOneKind
-from kveval.tasks.task import Cell, Sample, Task
+from kveval.tasks.sample import Sample
+from kveval.tasks.task import Cell, Task
 
 STAND_IN = PromptFormat.stand_in()
 BUILDERS = {
@@ -105,8 +100,8 @@ def test_prompts_have_the_asked_length_and_hold_their_answers_once(kind, context
     check(make_task(BUILDERS[kind]), make_cell(context_length, samples, questions, seed), STAND_IN)
 
 
-@dataclasses.dataclass
-class AtDepths:
+@dataclasses.dataclass(frozen=True)
+class AtDepths(Builder):
     """Plants one needle at each of the asked depths and asks for all of them."""
 
     depths: list[float]
@@ -227,7 +222,7 @@ def test_only_the_last_few_dozen_tokens_differ_within_a_haystack():
 
 @given(samples=st.integers(1, 300), questions=st.integers(1, 40))
 def test_haystacks_share_a_cell_evenly(samples, questions):
-    numbers = haystack_numbers(make_cell(samples=samples, questions=questions))
+    numbers = sample_numbers(samples, questions)
     assert [n for part in numbers for n in part] == list(range(samples))
     assert len(numbers) == -(-samples // questions)
     sizes = [len(part) for part in numbers]
@@ -282,8 +277,8 @@ class Chatty:
         return iter(range(2000))
 
 
-@dataclasses.dataclass
-class Secret:
+@dataclasses.dataclass(frozen=True)
+class Secret(Builder):
     source: Chatty
 
     def haystack(self, numbers, depth_shift, rng):
@@ -341,7 +336,7 @@ def test_depths_hold_with_a_real_tokenizer_and_real_prose(smollm2):
 def plans(**changes):
     """A builder whose haystacks are right but for `changes` to the first needle, the first question or themselves."""
 
-    class Plans:
+    class Plans(Builder):
         def haystack(self, numbers, depth_shift, rng):
             needles = [Needle(f"The code of box {n} is {7000000 + n}.", 50) for n in numbers]
             questions = [Question({"question": f"Box {n}?"}, (str(7000000 + n),), (n,)) for n in numbers]
@@ -358,24 +353,24 @@ def plans(**changes):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"questions": []}, "returns 0 questions for 3 samples; allowed: one for each of `numbers`"),
+        ({"questions": []}, "returns 0 questions for 3 samples; use one for each of `numbers`"),
         ({"questions": [Question({}, ("a",))] * 16}, "returns 16 questions for 3 samples"),
-        ({"answers": "7000000"}, "asks question 0 with answers='7000000'; allowed: a tuple of texts, none empty"),
+        ({"answers": "7000000"}, "asks question 0 with answers='7000000'; use a tuple of non-empty strings"),
         ({"answers": (7000000,)}, "asks question 0 with answers=(7000000,)"),
         ({"answers": 7000000}, "asks question 0 with answers=7000000"),
         ({"answers": ()}, "asks question 0 without answers"),
         ({"answers": ("",)}, "asks question 0 with answers=('',)"),
         ({"distractors": "700"}, "asks question 0 with distractors='700'"),
-        ({"asks_about": (3,)}, "asks question 0 about needles=(3,); allowed: indexes of its 3"),
+        ({"asks_about": (3,)}, "asks question 0 about needles=(3,); use indexes of its 3 needles"),
         ({"asks_about": (-1,)}, "asks question 0 about needles=(-1,)"),
         ({"fields": {"question": {1, 2}}}, "asks question 0 with fields={'question': {1, 2}}"),
         ({"fields": {}}, "doc_to_text or gen_prefix fails: KeyError: 'question'"),
-        ({"depth_percent": float("nan")}, "plants needle 0 at depth_percent=nan; allowed: from 0 to 100"),
+        ({"depth_percent": float("nan")}, "plants needle 0 at depth_percent=nan; use a number from 0 to 100"),
         ({"depth_percent": 300}, "plants needle 0 at depth_percent=300"),
         ({"depth_percent": -5}, "plants needle 0 at depth_percent=-5"),
         ({"depth_percent": "50"}, "its builder fails: TypeError"),
         ({"text": 7}, "plants needle 0 with the text 7"),
-        ({"forbidden": "7000000"}, "returns forbidden='7000000'; allowed: a set of texts, none empty"),
+        ({"forbidden": "7000000"}, "returns forbidden='7000000'; use a set of non-empty strings"),
         ({"forbidden": frozenset((7000000,))}, "returns forbidden=frozenset({7000000})"),
     ],
 )
@@ -391,7 +386,7 @@ def test_a_builder_that_keeps_its_contract_is_asked():
     assert len(build_samples(make_task(plans()), make_cell(1024, 3, 3), STAND_IN)) == 3
 
 
-class Raises:
+class Raises(Builder):
     def haystack(self, numbers, depth_shift, rng):
         return rng.sample(range(len(numbers) - 1), len(numbers))
 

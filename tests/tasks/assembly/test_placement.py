@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kveval.tasks.assembly.filler import Cut, FillerTokens
+from kveval.tasks.assembly.filler import FillerTokens
 from kveval.tasks.assembly.placement import Placed, end_of_filler, interleave, opener, positions
+from kveval.tasks.builders.sources import Cut
 
 CUTS = st.lists(
     st.sampled_from([Cut.CHARACTER, Cut.WORD, Cut.WORD, Cut.SENTENCE, Cut.PIECE]), min_size=20, max_size=400

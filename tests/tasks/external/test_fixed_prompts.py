@@ -20,7 +20,8 @@ from kveval.tasks.external.fixed_prompts import (
 )
 from kveval.tasks.external.prompt_rows import read_prompts
 from kveval.tasks.external.row_scorers import score_row
-from kveval.tasks.task import Sample, Task
+from kveval.tasks.sample import Sample
+from kveval.tasks.task import Task
 
 STAND_IN = PromptFormat.stand_in()
 NO_CHAT = ChatTemplate(Path("/nowhere"), {})

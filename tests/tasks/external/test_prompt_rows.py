@@ -157,6 +157,6 @@ def test_rows_with_tools_are_conversations(tmp_path: Path) -> None:
     assert (first.tools, second.tools, third.tools) == ((TOOL,), (TOOL,), ())
     assert first.answers == (json.dumps([call], sort_keys=True),)
     assert second.answers == ("[]",)
-    assert given.task.builder.chat_form == "tools"
-    assert read_prompts(file, "mine", 1).task.builder is not None
-    assert read_prompts(written(tmp_path, GOOD), "mine").task.builder is None
+    assert given.task.chat_form == "tools"
+    assert read_prompts(file, "mine", 1).task.chat_form == "tools"
+    assert read_prompts(written(tmp_path, GOOD), "mine").task.chat_form is None

@@ -9,11 +9,11 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.filler import Cut
-from kveval.tasks.assembly.haystack import Haystack, Needle, Question, depths_percent
+from kveval.tasks.builders.base import Builder, Haystack, Needle, Question, depths_percent, evenly_spaced
+from kveval.tasks.builders.sources import Cut
 from kveval.tasks.corpora.source_code import Excerpt, code_base
 from kveval.tasks.dataset import HaystackDataset
 from kveval.tasks.families.code import targets
@@ -27,33 +27,8 @@ _TESTS, _VALUES_A_TEST = 4, 4
 
 
 @dataclass(frozen=True)
-class CodeTask:
-    """Common ground of the code tasks. Subclasses say what is planted and asked in `haystack`.
-
-    Attributes:
-        calls: functions in a call chain, from 2.
-    """
-
-    calls: int = 3
-
-    @classmethod
-    def from_metadata(cls, metadata: Mapping[str, Any]) -> CodeTask:
-        """Reads the attributes from a task's YAML metadata.
-
-        Raises:
-            ConfigError: a value of the wrong kind or out of range.
-        """
-        calls = metadata.get("calls", cls.calls)
-        if isinstance(calls, bool) or not isinstance(calls, int) or calls < 2:
-            raise ConfigError(f"calls={calls!r}; allowed: whole numbers from 2")
-        return cls(calls)
-
-    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
-        raise NotImplementedError
-
-
-class FindFunction(CodeTask):
-    """Real functions without their docstrings and under made-up names; which of them does a docstring describe?"""
+class FindFunction(Builder):
+    """Plants real functions without docstrings under made-up names, and asks which one a docstring describes."""
 
     def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         made_up = MadeUpNames(rng)
@@ -61,8 +36,9 @@ class FindFunction(CodeTask):
         return _one_each(found, [_ask_for_name(target) for target in found], depth_shift, made_up, rng)
 
 
-class FindDefinition(CodeTask):
-    """Real definitions with one thing replaced: a default value, the parent class or the decorator; what is it?"""
+@dataclass(frozen=True)
+class FindDefinition(Builder):
+    """Plants real definitions with one thing replaced (default value, parent class or decorator), and asks for it."""
 
     def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         made_up = MadeUpNames(rng)
@@ -75,8 +51,9 @@ class FindDefinition(CodeTask):
         return _one_each(found, asked, depth_shift, made_up, rng)
 
 
-class CompleteLine(CodeTask):
-    """A wrapper's first line to complete; it repeats the signature of a function far back."""
+@dataclass(frozen=True)
+class CompleteLine(Builder):
+    """Asks for the rest of a wrapper's first line, which repeats the signature of a function far back."""
 
     def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         made_up = MadeUpNames(rng)
@@ -85,8 +62,19 @@ class CompleteLine(CodeTask):
         return _one_each(found, asked, depth_shift, made_up, rng)
 
 
-class CallChain(CodeTask):
-    """Functions that call functions that call functions, scattered; which number comes back in the end?"""
+@dataclass(frozen=True)
+class CallChain(Builder):
+    """Plants functions that call functions that call functions, and asks which number comes back in the end.
+
+    Attributes:
+        calls: functions in a call chain, at least 2.
+    """
+
+    calls: int = 3
+
+    def __post_init__(self) -> None:
+        if self.calls < 2:
+            raise ConfigError(f"calls={self.calls}; use a whole number from 2")
 
     def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         made_up = MadeUpNames(rng)
@@ -101,7 +89,10 @@ class CallChain(CodeTask):
             places = [Place.draw(code_base().paths, rng) for _ in names]
             own = tuple(range(len(needles), len(needles) + self.calls))
             excerpts = chain(names, value, places, rng)
-            needles += [_needle(excerpt, depth) for excerpt, depth in zip(excerpts, depths[own[0] :], strict=False)]
+            needles += [
+                Needle(excerpt.text(), depth, lead="\n\n")
+                for excerpt, depth in zip(excerpts, depths[own[0] :], strict=False)
+            ]
             fields = {
                 "question": f"Follow the calls in the source code. Which number does {names[0]}([]) return in the end?",
                 "answer_lead": f"{names[0]}([]) returns",
@@ -111,15 +102,15 @@ class CallChain(CodeTask):
         return Haystack(needles, questions, frozenset(made_up.drawn), code_base(), Cut.PIECE)
 
 
-class Execute(CodeTask):
-    """Helpers with random arithmetic; write a function that calls the right one rightly, decided by running it."""
+@dataclass(frozen=True)
+class Execute(Builder):
+    """Plants helpers with random arithmetic, and asks for a function that calls one of them; it is run."""
 
     @classmethod
-    def from_metadata(cls, metadata: Mapping[str, Any]) -> CodeTask:
-        """As of `CodeTask`.
+    def from_metadata(cls, metadata: Mapping[str, Any]) -> Self:
+        """Makes the builder.
 
         Raises:
-            ConfigError: a value of the wrong kind or out of range.
             PlanError: generated code cannot be run safely on this machine.
         """
         sandbox.require()
@@ -215,22 +206,12 @@ def _one_each(
     rng: random.Random,
     forbidden: Sequence[str] | set[str] = (),
 ) -> Haystack:
-    """One needle for each target in order of depth, and their questions in any order."""
+    """Plants one needle for each target in order of depth, and asks about them in random order."""
     answers = [target.answer for target in found]
-    needles = [
-        _needle(target.excerpt, depth)
-        for target, depth in zip(found, depths_percent(len(found), depth_shift), strict=True)
-    ]
-    questions = [
-        Question(asked[i], (answers[i],), (i,), tuple(answers[:i] + answers[i + 1 :]))
-        for i in rng.sample(range(len(found)), len(found))
-    ]
+    needles = evenly_spaced([target.excerpt.text() for target in found], depth_shift, lead="\n\n")
+    questions = [Question.about(asked[i], answers, i) for i in rng.sample(range(len(found)), len(found))]
     originals = (text for target in found for text in target.original)
     return Haystack(needles, questions, frozenset((*made_up.drawn, *originals, *forbidden)), code_base(), Cut.PIECE)
-
-
-def _needle(excerpt: Excerpt, depth_percent: float) -> Needle:
-    return Needle(excerpt.text(), depth_percent, lead="\n\n")
 
 
 code_find_function = HaystackDataset(FindFunction)

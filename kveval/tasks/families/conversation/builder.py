@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.draws import draw_numbers
-from kveval.tasks.assembly.filler import Cut
-from kveval.tasks.assembly.haystack import Haystack, Needle, Question, depths_percent
-from kveval.tasks.assembly.turns import exchange, messages, turns
+from kveval.tasks.builders.base import ChatBuilder, Haystack, Needle, Question, depths_percent
+from kveval.tasks.builders.draws import draw_numbers, is_absent
+from kveval.tasks.builders.sources import Cut
+from kveval.tasks.builders.turns import exchange, messages, turns
 from kveval.tasks.corpora.given_names import GIVEN_NAMES
 from kveval.tasks.dataset import HaystackDataset
-from kveval.tasks.task import Chat
+from kveval.tasks.sample import Chat
 
 THINGS = (
     "locker number", "booking number", "customer number", "gate code", "invoice number", "membership number",
@@ -48,8 +48,8 @@ _LATEST_TELLING = 0.9
 
 
 @dataclass(frozen=True)
-class UpdatedFacts:
-    """One fact with an update and somebody else's for each question.
+class UpdatedFacts(ChatBuilder):
+    """Plants a fact, its update and somebody else's fact for each question.
 
     Attributes:
         absent_share: share of questions about what was said of somebody else only, in [0, 1].
@@ -59,31 +59,23 @@ class UpdatedFacts:
 
     absent_share: float = 0.0
 
-    @classmethod
-    def from_metadata(cls, metadata: Mapping[str, Any]) -> UpdatedFacts:
-        """Raises ConfigError: absent_share is not a number from 0 to 1."""
-        share = metadata.get("absent_share", cls.absent_share)
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
-            raise ConfigError(f"absent_share={share!r}; allowed: 0 to 1")
-        return cls(float(share))
-
     def most_questions(self, context_length: int) -> int:
-        """Questions whose three facts fit into a context and leave room between them."""
+        """Counts questions whose three facts fit into a context and leave space between them."""
         return min(max((context_length - 200) // 250, 1), len(THINGS))
 
     def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         count = len(numbers)
         if count > len(THINGS):
-            raise ConfigError(f"{count} questions about one conversation; allowed: up to {len(THINGS)}")
+            raise ConfigError(f"{count} questions about one conversation; use at most {len(THINGS)}")
         things = rng.sample(THINGS, count)
         people = rng.sample(GIVEN_NAMES, count)
-        old, new, other = (rest for rest in _thirds(draw_numbers(3 * count, _DIGITS, rng)))
+        old, new, other = _thirds(draw_numbers(3 * count, _DIGITS, rng))
         depths = depths_percent(count, depth_shift)
         rng.shuffle(depths)
         needles: list[Needle] = []
         questions: list[Question] = []
         for i, number in enumerate(numbers):
-            absent = int((number + 1) * self.absent_share) > int(number * self.absent_share)
+            absent = is_absent(number, self.absent_share)
             say = {"thing": things[i], "name": people[i]}
             needles.append(_needle(_ANOTHERS, rng.uniform(0, 100), rng, value=other[i], **say))
             if not absent:

@@ -7,14 +7,14 @@ amount are unique, so that an answer can be told to hold a decision or not witho
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.filler import Cut
-from kveval.tasks.assembly.haystack import Haystack, Needle, Question, depths_percent
+from kveval.tasks.builders.base import Builder, Haystack, Question, evenly_spaced
+from kveval.tasks.builders.parameters import check_choice
+from kveval.tasks.builders.sources import Cut
 from kveval.tasks.corpora.words import ADJECTIVES, NOUNS
 from kveval.tasks.dataset import HaystackDataset
 
@@ -90,8 +90,8 @@ class _Decision:
 
 
 @dataclass(frozen=True)
-class CoverageTask:
-    """Decisions in a haystack and questions that ask for all of some kind.
+class CouncilDecisions(Builder):
+    """Plants decisions, and asks for all decisions of some kind.
 
     Attributes:
         decisions: planted, a multiple of 4: each department, person and month has 3 to 5 of them.
@@ -102,32 +102,19 @@ class CoverageTask:
     decisions: int = 24
     form: str = "list"
 
-    @classmethod
-    def from_metadata(cls, metadata: Mapping[str, Any]) -> CoverageTask:
-        """Reads the attributes from a task's YAML metadata.
-
-        Raises:
-            ConfigError: a value of the wrong kind or out of range.
-        """
-        decisions = metadata.get("decisions", cls.decisions)
+    def __post_init__(self) -> None:
         most = GROUP * len(DEPARTMENTS)
-        if isinstance(decisions, bool) or not isinstance(decisions, int) or decisions not in range(8, most + 1, GROUP):
-            raise ConfigError(f"decisions={decisions!r}; allowed: multiples of {GROUP} from 8 to {most}")
-        form = metadata.get("form", cls.form)
-        if form not in FORMS:
-            raise ConfigError(f"form={form!r}; allowed: {', '.join(FORMS)}")
-        return cls(decisions, form)
+        if self.decisions not in range(8, most + 1, GROUP):
+            raise ConfigError(f"decisions={self.decisions}; use a multiple of {GROUP} from 8 to {most}")
+        check_choice("form", self.form, FORMS)
 
     def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         decisions = _decisions(self.decisions, rng)
-        needles = [
-            Needle(str(decision), depth)
-            for decision, depth in zip(decisions, depths_percent(len(decisions), depth_shift), strict=True)
-        ]
+        needles = evenly_spaced([str(decision) for decision in decisions], depth_shift)
         asked = list((_listed if self.form == "list" else _summarized)(decisions))
         if len(numbers) > len(asked):
             raise ConfigError(
-                f"questions_per_haystack={len(numbers)}; with decisions={self.decisions} allowed: up to {len(asked)}"
+                f"questions_per_haystack={len(numbers)}; use at most {len(asked)} with decisions={self.decisions}"
             )
         questions = [_question(text, own, decisions) for text, own in rng.sample(asked, len(numbers))]
         forbidden = {
@@ -211,4 +198,4 @@ def _question(text: str, own: Sequence[int], decisions: Sequence[_Decision]) -> 
     )
 
 
-decisions = HaystackDataset(CoverageTask)
+decisions = HaystackDataset(CouncilDecisions)

@@ -7,17 +7,17 @@ list, so that long slices and many questions fit short contexts too; no two begi
 from __future__ import annotations
 
 import random
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.draws import draw_names
-from kveval.tasks.assembly.filler import Cut
-from kveval.tasks.assembly.haystack import Haystack, Needle, Question, depths_percent
-from kveval.tasks.assembly.parameters import Parameters
+from kveval.tasks.builders.base import Builder, Haystack, Needle, Question, depths_percent
+from kveval.tasks.builders.draws import draw_names
+from kveval.tasks.builders.sources import Cut
 from kveval.tasks.dataset import HaystackDataset
-from kveval.tasks.families.long_decode.ledger import Ledger, draw_number, entry
+from kveval.tasks.families.long_decode.ledger import LEDGER, draw_number, entry
 
 SLICES_A_STRETCH = 5
 _FEWEST_ITEMS = 16
@@ -26,18 +26,20 @@ Entry = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Slices(Parameters):
-    """Stretches of a ledger and the slices of them that are asked for. Subclasses say what is to be written.
+class Slices(Builder):
+    """Plants stretches of a ledger and asks for slices of them. Subclasses say what to write of each entry.
 
     Attributes:
-        items: entries of a slice, from 16; the output budget must have room for them.
+        items: entries of a slice, at least 16. The output budget must be large enough for them.
     """
 
     items: int = 40
 
-    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
+    def __post_init__(self) -> None:
         if self.items < _FEWEST_ITEMS:
-            raise ConfigError(f"items={self.items}; allowed: from {_FEWEST_ITEMS}")
+            raise ConfigError(f"items={self.items}; use a whole number from {_FEWEST_ITEMS}")
+
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         stretches = -(-len(numbers) // SLICES_A_STRETCH)
         step = self.items // 8
         starts = _starts(len(numbers), stretches, step)
@@ -52,7 +54,7 @@ class Slices(Parameters):
                 text = "\n".join(entry(*each) for each in entries[start:past])
                 needles.append(Needle(text, depth, lead="\n"))
         forbidden = frozenset(line.split(":")[0] for needle in needles for line in needle.text.split("\n"))
-        return Haystack(needles, rng.sample(questions, len(questions)), forbidden, _LEDGER, Cut.PIECE)
+        return Haystack(needles, rng.sample(questions, len(questions)), forbidden, LEDGER, Cut.PIECE)
 
     def _question(self, entries: Sequence[Entry], needle: int, rng: random.Random) -> Question:
         verb, how, written = self.asked(rng)
@@ -66,9 +68,9 @@ class Slices(Parameters):
             (needle,),
         )
 
+    @abstractmethod
     def asked(self, rng: random.Random) -> tuple[str, str, Callable[[Entry], Entry]]:
-        """The verb of the question, how entries are to be changed, and what is to be written for an entry."""
-        raise NotImplementedError
+        """Returns the verb of the question, how entries are to be changed, and what is to be written for an entry."""
 
 
 class Recital(Slices):
@@ -100,6 +102,5 @@ def _starts(slices: int, stretches: int, step: int) -> list[list[int]]:
     return [[step * i for i in range(past - first)] for first, past in pairwise(bounds)]
 
 
-_LEDGER = Ledger()
 recite_pairs = HaystackDataset(Recital)
 transform_list = HaystackDataset(Transformation)

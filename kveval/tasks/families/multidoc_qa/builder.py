@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import Any
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.filler import Cut, TextSource
-from kveval.tasks.assembly.haystack import Haystack, Needle, Question, depths_percent
+from kveval.tasks.builders.base import Builder, Haystack, Needle, Question, depths_percent
+from kveval.tasks.builders.draws import is_absent
+from kveval.tasks.builders.sources import Cut, TextSource
 from kveval.tasks.corpora.documents import (
     Document,
     Query,
@@ -70,8 +71,8 @@ class _Asked:
 
 
 @dataclass(frozen=True)
-class DocumentTask:
-    """Common ground of the tasks. Subclasses say which queries are asked and which documents are around.
+class DocumentTask(Builder):
+    """Plants the documents of each question. Subclasses choose the queries and the documents around.
 
     Attributes:
         absent_share: share of questions that the documents do not answer, in [0, 1].
@@ -79,20 +80,8 @@ class DocumentTask:
 
     absent_share: float = 0.0
 
-    @classmethod
-    def from_metadata(cls, metadata: Mapping[str, Any]) -> DocumentTask:
-        """Reads the attributes from a task's YAML metadata.
-
-        Raises:
-            ConfigError: a value of the wrong kind or out of range.
-        """
-        share = metadata.get("absent_share", cls.absent_share)
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
-            raise ConfigError(f"absent_share={share!r}; allowed: 0 to 1")
-        return cls(share)
-
     def most_questions(self, context_length: int) -> int:
-        """Questions whose documents fit into a context and leave room for others."""
+        """Counts questions whose documents fit into a context and leave space for others."""
         return max(context_length // _TOKENS_PER_QUESTION, 1)
 
     def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
@@ -111,16 +100,13 @@ class DocumentTask:
         forbidden |= {f"[{document_id}]" for each in asked for document_id in each.ids}
         return Haystack(needles, questions, frozenset(forbidden), self.library(), Cut.PIECE)
 
+    @abstractmethod
     def library(self) -> TextSource:
-        raise NotImplementedError
+        """Returns the documents around the planted ones."""
 
+    @abstractmethod
     def candidates(self, number: int, rng: random.Random) -> Iterator[_Asked]:
-        """Queries for a sample, the best choice first."""
-        raise NotImplementedError
-
-    def is_absent(self, number: int) -> bool:
-        """Spreads absent questions over a cell so that n samples have exactly floor(n * absent_share) of them."""
-        return int((number + 1) * self.absent_share) > int(number * self.absent_share)
+        """Yields queries for a sample, the best choice first."""
 
     def _choose(self, numbers: range, rng: random.Random) -> list[_Asked]:
         asked: list[_Asked] = []
@@ -149,7 +135,7 @@ class SingleHop(DocumentTask):
 
     def candidates(self, number: int, rng: random.Random) -> Iterator[_Asked]:
         collection = squad()
-        if not self.is_absent(number):
+        if not is_absent(number, self.absent_share):
             for query in _share([query for query in collection.queries if query.answers], number, rng):
                 yield _Asked(query, query.gold, query.answers)
         elif int(number * self.absent_share) % 2:
@@ -177,7 +163,7 @@ class TwoHop(DocumentTask):
     def candidates(self, number: int, rng: random.Random) -> Iterator[_Asked]:
         for query in _share(hotpotqa().queries, number, rng):
             whole = _Asked(query, query.gold, query.answers)
-            if not self.is_absent(number):
+            if not is_absent(number, self.absent_share):
                 yield whole
                 continue
             left = tuple(

@@ -6,9 +6,8 @@ import random
 from dataclasses import dataclass
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.draws import spread
-from kveval.tasks.assembly.haystack import Haystack, Needle, Question, depths_percent
-from kveval.tasks.assembly.parameters import Parameters
+from kveval.tasks.builders.base import Builder, Haystack, Question, evenly_spaced
+from kveval.tasks.builders.draws import spread
 from kveval.tasks.corpora.given_names import GIVEN_NAMES
 from kveval.tasks.dataset import HaystackDataset
 from kveval.tasks.families.needle.landmarks import LANDMARKS, Landmark
@@ -29,8 +28,8 @@ QUESTIONS = (
 
 
 @dataclass(frozen=True)
-class Residents(Parameters):
-    """People who live near landmarks, all in different countries; a question asks who has been to a city or country.
+class Residents(Builder):
+    """Plants people who live near landmarks, each in another country, and asks who has been to a city or country.
 
     Attributes:
         keys: people in a haystack, at least as many as questions need.
@@ -40,33 +39,26 @@ class Residents(Parameters):
     keys: int = 16
     hops: int = 1
 
+    def __post_init__(self) -> None:
+        if self.hops > 2:
+            raise ConfigError(f"hops={self.hops}; use 1 or 2")
+
     def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         most = min(len(LANDMARKS), len(GIVEN_NAMES))
         count = max(self.keys, len(numbers))
         if count > most:
-            raise ConfigError(f"{count} people in one haystack; allowed: up to {most}")
-        if self.hops > 2:
-            raise ConfigError(f"hops={self.hops}; allowed: 1, 2")
+            raise ConfigError(f"{count} people in one haystack; use at most {most}")
         people, landmarks = rng.sample(GIVEN_NAMES, count), rng.sample(LANDMARKS, count)
-        needles = [
-            Needle(_fact(person, landmark, rng), depth)
-            for person, landmark, depth in zip(people, landmarks, depths_percent(count, depth_shift), strict=True)
-        ]
+        facts = [_fact(person, landmark, rng) for person, landmark in zip(people, landmarks, strict=True)]
         questions = []
         for i in rng.sample(spread(len(numbers), count), len(numbers)):
             place = landmarks[i].city if self.hops == 1 else landmarks[i].country
-            questions.append(
-                Question(
-                    {
-                        "question": rng.choice(QUESTIONS).format(place=place),
-                        "answer_lead": f"The one who has been to {place} is",
-                    },
-                    (people[i],),
-                    (i,),
-                    tuple(person for person in people if person != people[i]),
-                )
-            )
-        return Haystack(needles, questions, frozenset(people) | _places(landmarks))
+            fields = {
+                "question": rng.choice(QUESTIONS).format(place=place),
+                "answer_lead": f"The one who has been to {place} is",
+            }
+            questions.append(Question.about(fields, people, i))
+        return Haystack(evenly_spaced(facts, depth_shift), questions, frozenset(people) | _places(landmarks))
 
 
 def _fact(person: str, landmark: Landmark, rng: random.Random) -> str:
@@ -75,7 +67,7 @@ def _fact(person: str, landmark: Landmark, rng: random.Random) -> str:
 
 
 def _places(landmarks: list[Landmark]) -> frozenset[str]:
-    """What the filler may not speak of, lest it answer a question or hold a word of one."""
+    """Returns what the filler must not mention: it could answer a question, or share a word with one."""
     return frozenset(word.removeprefix("the ") for landmark in landmarks for word in landmark)
 
 

@@ -6,9 +6,8 @@ import random
 from dataclasses import dataclass
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.draws import draw_names, draw_numbers, spread
-from kveval.tasks.assembly.haystack import Haystack, Needle, Question, depths_percent
-from kveval.tasks.assembly.parameters import Parameters
+from kveval.tasks.builders.base import Builder, Haystack, Question, evenly_spaced
+from kveval.tasks.builders.draws import draw_names, draw_numbers, spread
 from kveval.tasks.dataset import HaystackDataset
 
 ORDINALS = (
@@ -19,8 +18,8 @@ _DIGITS = 7
 
 
 @dataclass(frozen=True)
-class Readings(Parameters):
-    """Counters that are read again and again; a question asks for the k-th reading of one of them.
+class Readings(Builder):
+    """Plants counters that are read again and again, and asks for the k-th reading of one of them.
 
     Attributes:
         keys: counters in a haystack, at least as many as questions need.
@@ -30,33 +29,26 @@ class Readings(Parameters):
     keys: int = 3
     values: int = 8
 
-    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
+    def __post_init__(self) -> None:
         if self.values > len(ORDINALS):
-            raise ConfigError(f"values={self.values}; allowed: up to {len(ORDINALS)}")
+            raise ConfigError(f"values={self.values}; use at most {len(ORDINALS)}")
+
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         counters = draw_names(max(self.keys, -(-len(numbers) // self.values)), rng)
         owners = counters * self.values
         rng.shuffle(owners)
         readings = draw_numbers(len(owners), _DIGITS, rng)
-        needles = [
-            Needle(f"The {owner} counter now shows {reading}.", depth)
-            for owner, reading, depth in zip(owners, readings, depths_percent(len(owners), depth_shift), strict=True)
-        ]
+        texts = [f"The {owner} counter now shows {reading}." for owner, reading in zip(owners, readings, strict=True)]
         questions = []
         for i in rng.sample(spread(len(numbers), len(owners)), len(numbers)):
             ordinal = ORDINALS[owners[:i].count(owners[i])]
-            questions.append(
-                Question(
-                    {
-                        "question": f"The text reads the {owners[i]} counter {self.values} times. "
-                        f"What does the counter show the {ordinal} time?",
-                        "answer_lead": f"The {ordinal} time, the {owners[i]} counter shows",
-                    },
-                    (readings[i],),
-                    (i,),
-                    tuple(reading for reading in readings if reading != readings[i]),
-                )
-            )
-        return Haystack(needles, questions, frozenset((*counters, *readings)))
+            fields = {
+                "question": f"The text reads the {owners[i]} counter {self.values} times. "
+                f"What does the counter show the {ordinal} time?",
+                "answer_lead": f"The {ordinal} time, the {owners[i]} counter shows",
+            }
+            questions.append(Question.about(fields, readings, i))
+        return Haystack(evenly_spaced(texts, depth_shift), questions, frozenset((*counters, *readings)))
 
 
 niah_ordinal = HaystackDataset(Readings)

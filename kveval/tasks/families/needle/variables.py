@@ -6,9 +6,8 @@ import random
 import string
 from dataclasses import dataclass
 
-from kveval.tasks.assembly.draws import draw_numbers
-from kveval.tasks.assembly.haystack import Haystack, Needle, Question, depths_percent
-from kveval.tasks.assembly.parameters import Parameters
+from kveval.tasks.builders.base import Builder, Haystack, Question, evenly_spaced
+from kveval.tasks.builders.draws import draw_numbers
 from kveval.tasks.dataset import HaystackDataset
 
 _LETTERS = 5
@@ -16,8 +15,8 @@ _DIGITS = 5
 
 
 @dataclass(frozen=True)
-class Chains(Parameters):
-    """``VAR ABCDE = 12345.``, ``VAR FGHIJ = VAR ABCDE.`` and so on: every chain in order, all through the context.
+class Chains(Builder):
+    """Plants ``VAR ABCDE = 12345.``, ``VAR FGHIJ = VAR ABCDE.`` and so on: every chain in order, all over the context.
 
     Chains run side by side: the first links of all stand in the first stretch of the context, the second ones in the
     next, in a new order each time. One question asks for all variables of one chain.
@@ -36,10 +35,9 @@ class Chains(Parameters):
         chains = [tuple(names[i * links : (i + 1) * links]) for i in range(count)]
         values = draw_numbers(count, _DIGITS, rng)
         order = [(chain, link) for link in range(links) for chain in rng.sample(range(count), count)]
-        depths = depths_percent(len(order), depth_shift)
-        needles = [
-            Needle(f"VAR {chains[chain][link]} = {f'VAR {chains[chain][link - 1]}' if link else values[chain]}.", depth)
-            for (chain, link), depth in zip(order, depths, strict=True)
+        texts = [
+            f"VAR {chains[chain][link]} = {f'VAR {chains[chain][link - 1]}' if link else values[chain]}."
+            for chain, link in order
         ]
         questions = [
             Question(
@@ -54,7 +52,7 @@ class Chains(Parameters):
             )
             for chain in rng.sample(range(count), len(numbers))
         ]
-        return Haystack(needles, questions, frozenset((*names, *values)))
+        return Haystack(evenly_spaced(texts, depth_shift), questions, frozenset((*names, *values)))
 
 
 def _variables(count: int, rng: random.Random) -> list[str]:

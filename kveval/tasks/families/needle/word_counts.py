@@ -14,8 +14,7 @@ from functools import lru_cache
 from itertools import count
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.haystack import Haystack, Needle, Question
-from kveval.tasks.assembly.parameters import Parameters
+from kveval.tasks.builders.base import Builder, Haystack, Needle, Question
 from kveval.tasks.dataset import HaystackDataset
 from kveval.tasks.families.needle.syllables import INITIALS, MADE_UP_WORDS, draw_words, made_up_word
 from kveval.tasks.seeding import seeded
@@ -32,7 +31,7 @@ _PLANTED = _ANSWERS_A_BLOCK[-1]
 
 @dataclass(frozen=True)
 class WordList:
-    """Words that all appear equally often, `repeats` times not far apart; no word is in two pieces."""
+    """Filler words that all appear `repeats` times, close together. No word is in two pieces."""
 
     repeats: int
     name = "word list"
@@ -53,7 +52,7 @@ def _piece(index: int, repeats: int) -> str:
 
 
 class CodedText:
-    """Words whose numbers fall as in RULER's frequent words: dots first, three words far behind, then all others.
+    """Filler whose word counts fall as in RULER's frequent words: dots first, then three words, then all others.
 
     Args:
         vocabularies: for each, the words in order of frequency: three answers, rivals, and the tail.
@@ -78,7 +77,7 @@ class CodedText:
         return count()
 
     def _block(self, number: int) -> Iterator[list[str]]:
-        """One piece for each vocabulary, the words of all mixed."""
+        """Makes one piece for each vocabulary, with the words of all of them mixed."""
         words = []
         for vocabulary in self._vocabularies:
             rest = len(_ANSWERS_A_BLOCK)
@@ -92,7 +91,7 @@ class CodedText:
 
 
 @dataclass(frozen=True)
-class CommonWords(Parameters):
+class CommonWords(Builder):
     """A list in which few words appear `frequency` times and all others at most `repeats` times.
 
     Attributes:
@@ -105,20 +104,22 @@ class CommonWords(Parameters):
     frequency: int = 30
     repeats: int = 3
 
-    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
+    def __post_init__(self) -> None:
         if self.repeats >= self.frequency:
-            raise ConfigError(f"repeats={self.repeats}; allowed: below frequency={self.frequency}")
+            raise ConfigError(f"repeats={self.repeats}; use a number below frequency={self.frequency}")
+
+    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         each = max(self.words // len(numbers), 1)
         groups = [draw_words(each, rng, initial) for initial in _initials(len(numbers), rng)]
         planted = [word for group in groups for word in group]
         order = [word for _ in range(self.frequency) for word in rng.sample(planted, len(planted))]
-        needles = _strewn(order, depth_shift, rng)
+        needles = _at_random_places(order, depth_shift, rng)
         questions = [_question(group, planted, "common", len(groups) > 1) for group in groups]
         return Haystack(needles, questions, frozenset(planted), WordList(self.repeats))
 
 
 @dataclass(frozen=True)
-class FrequentWords(Parameters):
+class FrequentWords(Builder):
     """Coded text of any length whose three most frequent words, dots aside, are the same wherever it is cut.
 
     Of every vocabulary a block has the third answer 3 times and any other word at most twice; and each answer is
@@ -134,19 +135,19 @@ class FrequentWords(Parameters):
         order = [word for _ in range(_PLANTED) for word in rng.sample(planted, len(planted))]
         questions = [_question(group, known, "frequent", len(groups) > 1) for group in groups]
         text = CodedText(vocabularies, rng.getrandbits(32))
-        return Haystack(_strewn(order, depth_shift, rng), questions, frozenset(), text)
+        return Haystack(_at_random_places(order, depth_shift, rng), questions, frozenset(), text)
 
 
 def _initials(questions: int, rng: random.Random) -> Sequence[str | None]:
     if questions == 1:
         return (None,)
     if questions > len(INITIALS):
-        raise ConfigError(f"questions_per_haystack={questions}; allowed for counting words: up to {len(INITIALS)}")
+        raise ConfigError(f"questions_per_haystack={questions}; use at most {len(INITIALS)} to count words")
     return rng.sample(INITIALS, questions)
 
 
-def _strewn(words: Sequence[str], depth_shift: float, rng: random.Random) -> list[Needle]:
-    """Words in their order, each at a random place in a stretch of its own."""
+def _at_random_places(words: Sequence[str], depth_shift: float, rng: random.Random) -> list[Needle]:
+    """Plants words in their order, each at a random place in its own stretch of the context."""
     return [Needle(word, 100 * (k + (depth_shift + rng.random()) % 1) / len(words)) for k, word in enumerate(words)]
 
 

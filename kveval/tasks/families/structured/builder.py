@@ -7,24 +7,23 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from kveval.tasks.assembly.filler import Cut
-from kveval.tasks.assembly.haystack import Haystack, Needle, Question, depths_percent
-from kveval.tasks.assembly.parameters import Parameters
+from kveval.tasks.builders.base import Builder, Haystack, Question, evenly_spaced
+from kveval.tasks.builders.sources import Cut, NumberedText
 from kveval.tasks.dataset import HaystackDataset
 from kveval.tasks.families.structured.record_kinds import RECORD_KINDS, Record, RecordKind
 from kveval.tasks.seeding import seeded
 
-_SHUFFLED_TOGETHER = 4096
+_LINES_KEPT = 32_768
 
 
 @dataclass(frozen=True)
-class InProse(Parameters):
-    """Records told in two sentences each, apart from one another in prose; a question asks for one record.
+class InProse(Builder):
+    """Plants records told in two sentences each, far apart in prose, and asks for one record.
 
     Attributes:
         records: in a haystack, at least as many as questions need.
@@ -37,10 +36,7 @@ class InProse(Parameters):
         records = _records(kind, max(self.records, len(numbers)), rng)
         told = [(owner, part) for owner in range(len(records)) for part in range(2)]
         rng.shuffle(told)
-        needles = [
-            Needle(kind.sentences(records[owner])[part], depth)
-            for (owner, part), depth in zip(told, depths_percent(len(told), depth_shift), strict=True)
-        ]
+        needles = evenly_spaced([kind.sentences(records[owner])[part] for owner, part in told], depth_shift)
         schema = json.dumps(kind.schema())
         questions = [
             Question(
@@ -57,26 +53,9 @@ class InProse(Parameters):
         return Haystack(needles, questions, frozenset(record[kind.key] for record in records))
 
 
-class Register:
-    """Records that nobody asks for, one a line; record k is made from its own number and they never end."""
-
-    def __init__(self, kind: RecordKind) -> None:
-        self.kind = kind
-        self.name = f"register of {kind.plural}"
-
-    def text(self, index: int) -> str:
-        return _line(self.kind.noun, index)
-
-    def order(self, rng: random.Random) -> Iterator[int]:
-        first = 0
-        while True:
-            yield from rng.sample(range(first, first + _SHUFFLED_TOGETHER), _SHUFFLED_TOGETHER)
-            first += _SHUFFLED_TOGETHER
-
-
 @dataclass(frozen=True)
-class InRegister(Parameters):
-    """A register that fills the context; a question asks for the one, two or three records of a customer, team or host.
+class InRegister(Builder):
+    """Fills the context with a register, and asks for the few records of a customer, a team or a host.
 
     Attributes:
         most: records a question asks for at most; 1 to `most` are equally frequent.
@@ -91,10 +70,7 @@ class InRegister(Parameters):
         owners = [i for i, size in enumerate(sizes) for _ in range(size)]
         rng.shuffle(owners)
         records = _records(kind, len(owners), rng, [groups[owner] for owner in owners])
-        needles = [
-            Needle(kind.line(record), depth, lead="\n")
-            for record, depth in zip(records, depths_percent(len(owners), depth_shift), strict=True)
-        ]
+        needles = evenly_spaced([kind.line(record) for record in records], depth_shift, lead="\n")
         schema = json.dumps({"type": "array", "items": kind.schema(), "minItems": 1})
         questions = []
         for i, group in enumerate(groups):
@@ -115,7 +91,7 @@ class InRegister(Parameters):
 
 
 def _records(kind: RecordKind, count: int, rng: random.Random, groups: Sequence[str] = ()) -> list[Record]:
-    """Records no two of which share the key, nor the group unless `groups` are given."""
+    """Draws records with different keys, and different groups unless `groups` are given."""
     found: list[Record] = []
     used: set[Any] = set()
     while len(found) < count:
@@ -127,12 +103,16 @@ def _records(kind: RecordKind, count: int, rng: random.Random, groups: Sequence[
     return found
 
 
-@lru_cache(maxsize=8 * _SHUFFLED_TOGETHER)
-def _line(noun: str, index: int) -> str:
-    kind = _REGISTERS[noun].kind
-    return "\n" + kind.line(kind.record(seeded("register", noun, index)))
+def _register(kind: RecordKind) -> NumberedText:
+    """Makes a filler of records that nobody asks for, one a line."""
+
+    @lru_cache(maxsize=_LINES_KEPT)
+    def line(index: int) -> str:
+        return "\n" + kind.line(kind.record(seeded("register", kind.noun, index)))
+
+    return NumberedText(f"register of {kind.plural}", line)
 
 
-_REGISTERS = {kind.noun: Register(kind) for kind in RECORD_KINDS}
+_REGISTERS = {kind.noun: _register(kind) for kind in RECORD_KINDS}
 extract_record = HaystackDataset(InProse)
 extract_many = HaystackDataset(InRegister)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kveval.tasks.assembly.draws import draw_names
+from kveval.tasks.builders.draws import draw_names
 from kveval.tasks.corpora.given_names import GIVEN_NAMES
 
 Record = dict[str, Any]

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.draws import draw_names
-from kveval.tasks.assembly.filler import Cut
-from kveval.tasks.assembly.haystack import Haystack, Needle, Question, depths_percent
-from kveval.tasks.assembly.turns import exchange, messages, turns
+from kveval.tasks.builders.base import ChatBuilder, Haystack, Needle, Question, depths_percent
+from kveval.tasks.builders.draws import draw_names, is_absent
+from kveval.tasks.builders.parameters import check_choice
+from kveval.tasks.builders.sources import Cut, ElasticSource
+from kveval.tasks.builders.turns import exchange, messages, turns
 from kveval.tasks.corpora.bfcl import Kind, ToolFunction, ToolRequest, functions, requests
 from kveval.tasks.dataset import HaystackDataset
-from kveval.tasks.task import Chat
+from kveval.tasks.sample import Chat
 
 NO_CALL = "no function"
 _ANSWERABLE: tuple[Kind, ...] = ("simple", "multiple", "parallel")
@@ -29,13 +30,10 @@ _ACKNOWLEDGED = (
 )
 
 
-class Catalogue:
+class Catalogue(ElasticSource):
     """BFCL's functions, one JSON object a line, shuffled anew for every haystack."""
 
     name = "bfcl functions"
-
-    def text(self, index: int) -> str:
-        return "\n" + functions()[index].line
 
     def order(self, rng: random.Random) -> Iterator[int]:
         return iter(rng.sample(range(len(functions())), len(functions())))
@@ -48,8 +46,8 @@ class Catalogue:
 
 
 @dataclass(frozen=True)
-class ToolTask:
-    """Common ground. Subclasses say where the functions and the arguments stand.
+class ToolTask(ChatBuilder):
+    """Asks requests that take function calls. Subclasses say where the functions and the arguments stand.
 
     Attributes:
         absent_share: share of requests that no function serves, in [0, 1].
@@ -60,38 +58,22 @@ class ToolTask:
     tool_choice: str = "auto"
 
     chat_form = "tools"
-    tokens_per_question = 450
+    tokens_per_question: ClassVar = 450
 
-    @classmethod
-    def from_metadata(cls, metadata: Mapping[str, Any]) -> ToolTask:
-        """Reads the attributes from a task's YAML metadata.
-
-        Raises:
-            ConfigError: a value of the wrong kind or out of range.
-        """
-        share = metadata.get("absent_share", cls.absent_share)
-        choice = metadata.get("tool_choice", cls.tool_choice)
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
-            raise ConfigError(f"absent_share={share!r}; allowed: 0 to 1")
-        if choice not in _TOOL_CHOICES:
-            raise ConfigError(f"tool_choice={choice!r}; allowed: {', '.join(_TOOL_CHOICES)}")
-        if choice == "required" and share:
-            raise ConfigError(f"absent_share={share!r} with tool_choice='required', which forces a call; allowed: 0")
-        return cls(float(share), choice)
+    def __post_init__(self) -> None:
+        check_choice("tool_choice", self.tool_choice, _TOOL_CHOICES)
+        if self.tool_choice == "required" and self.absent_share:
+            raise ConfigError(
+                f"absent_share={self.absent_share} with tool_choice='required', which forces a call; use 0"
+            )
 
     def most_questions(self, context_length: int) -> int:
-        """Questions whose functions fit into a context and leave room for others."""
+        """Counts questions whose functions fit into a context and leave space for others."""
         return max((context_length - _FIXED_TOKENS) // self.tokens_per_question, 1)
-
-    def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
-        raise NotImplementedError
-
-    def is_absent(self, number: int) -> bool:
-        return int((number + 1) * self.absent_share) > int(number * self.absent_share)
 
     def _kinds(self, numbers: range, instead: Kind) -> list[Kind]:
         """Answerable kinds in turn; `instead` where no function is to serve the request."""
-        return [instead if self.is_absent(n) else _ANSWERABLE[n % len(_ANSWERABLE)] for n in numbers]
+        return [instead if is_absent(n, self.absent_share) else _ANSWERABLE[n % len(_ANSWERABLE)] for n in numbers]
 
 
 class InCatalogue(ToolTask):
@@ -102,13 +84,14 @@ class InCatalogue(ToolTask):
 
     def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         kinds = self._kinds(numbers, "simple")
-        asked = _draw(kinds, rng, lambda request, number: () if self.is_absent(number) else request.candidates, numbers)
-        present = [request for request, number in zip(asked, numbers, strict=True) if not self.is_absent(number)]
+        absent = {number for number in numbers if is_absent(number, self.absent_share)}
+        asked = _draw(kinds, rng, lambda request, number: () if number in absent else request.candidates, numbers)
+        present = [request for request, number in zip(asked, numbers, strict=True) if number not in absent]
         depths = iter(_shuffled(depths_percent(max(len(present), 1), depth_shift), rng))
         needles: list[Needle] = []
         questions: list[Question] = []
         for request, number in zip(asked, numbers, strict=True):
-            if self.is_absent(number):
+            if number in absent:
                 questions.append(_question(request, request.text, (), absent=True))
                 continue
             names = set(request.functions)
@@ -136,7 +119,7 @@ class InConversation(ToolTask):
     The last turn says the name only. A request that no function serves is one of BFCL's irrelevant ones.
     """
 
-    tokens_per_question = 650
+    tokens_per_question: ClassVar = 650
 
     def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         asked = _draw(self._kinds(numbers, "irrelevant"), rng, lambda request, _: request.candidates, numbers)
@@ -166,7 +149,12 @@ class InConversation(ToolTask):
         return Chat((*messages(pieces), asked), _tools(tools), self.tool_choice)
 
 
-def _draw(kinds: Sequence[Kind], rng: random.Random, planted: Any, numbers: range) -> list[ToolRequest]:
+def _draw(
+    kinds: Sequence[Kind],
+    rng: random.Random,
+    planted: Callable[[ToolRequest, int], Sequence[ToolFunction]],
+    numbers: range,
+) -> list[ToolRequest]:
     """One request of each kind, none of which a function planted for another may serve.
 
     Args:

@@ -10,11 +10,12 @@ from scipy.stats import chisquare
 from kveval.errors import ConfigError, PlanError
 from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.families.code.builder import CallChain, CodeTask, CompleteLine, Execute, FindDefinition, FindFunction
-from kveval.tasks.loader import list_tasks, load_tasks
+from kveval.tasks.families.code.builder import CallChain, CompleteLine, Execute, FindDefinition, FindFunction
+from kveval.tasks.loader import load_tasks
 from kveval.tasks.outcome import classify
 from kveval.tasks.scoring import sandbox
 from kveval.tasks.task import Cell
+from kveval.tasks.task_files import list_tasks
 
 NAMES = [info.name for info in list_tasks() if info.family == "code"]
 BUILDERS = [FindFunction(), FindDefinition(), CompleteLine(), CallChain(), Execute()]
@@ -216,8 +217,8 @@ def test_more_questions_than_definitions_are_refused():
 
 @pytest.mark.parametrize("calls", [0, 1, True, 2.5, "three"])
 def test_parameters_out_of_range_are_refused(calls):
-    with pytest.raises(ConfigError, match="allowed"):
-        CodeTask.from_metadata({"calls": calls})
+    with pytest.raises(ConfigError, match=f"calls={calls!r}; use a whole number from"):
+        CallChain.from_metadata({"calls": calls})
 
 
 def test_programs_are_not_asked_for_where_they_cannot_be_run(monkeypatch):

@@ -8,8 +8,8 @@ import pytest
 from kveval.errors import ConfigError
 from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.assembly.turns import exchange, messages, turns
-from kveval.tasks.corpora.texts import source
+from kveval.tasks.builders.turns import exchange, messages, turns
+from kveval.tasks.corpora.texts import haystack_text
 from kveval.tasks.families.conversation.builder import THINGS, UpdatedFacts
 from kveval.tasks.loader import load_tasks
 from kveval.tasks.outcome import classify
@@ -65,7 +65,7 @@ def test_a_number_from_the_conversation_at_random_is_right_rarely(task):
 
 
 def test_text_and_messages_are_the_same_conversation():
-    told = turns(source("generated"))
+    told = turns(haystack_text("generated"))
     pieces = [told.text(3), "\n\n" + exchange("My number is 5.", "Noted: it is."), told.stretched(4, "Short.")]
     assert messages(pieces) == [
         {"role": "user", "content": pieces[0].split("\n\n")[1].removeprefix("User: ")},
@@ -80,7 +80,7 @@ def test_text_and_messages_are_the_same_conversation():
 
 
 def test_more_questions_than_facts_are_refused():
-    with pytest.raises(ConfigError, match=f"allowed: up to {len(THINGS)}"):
+    with pytest.raises(ConfigError, match=f"use at most {len(THINGS)}"):
         UpdatedFacts().haystack(range(40), 0.0, random.Random(0))
     assert UpdatedFacts().most_questions(1_000_000) == len(THINGS)
     with pytest.raises(ConfigError, match="absent_share='x'"):

@@ -13,10 +13,11 @@ from scipy.stats import chisquare
 from kveval.errors import ConfigError
 from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.families.coverage.builder import CoverageTask
-from kveval.tasks.loader import list_tasks, load_tasks
+from kveval.tasks.families.coverage.builder import CouncilDecisions
+from kveval.tasks.loader import load_tasks
 from kveval.tasks.outcome import classify
 from kveval.tasks.task import Cell
+from kveval.tasks.task_files import list_tasks
 
 NAMES = [info.name for info in list_tasks() if info.family == "coverage"]
 LENGTHS = [2048, 8192]
@@ -143,7 +144,7 @@ def test_depths_are_uniform(tasks, name):
 @given(seed=st.integers(0, 10**9), decisions=st.sampled_from([12, 24, 48]))
 def test_questions_ask_for_some_decisions_and_for_the_right_ones(form, seed, decisions):
     rng = random.Random(seed)
-    plan = CoverageTask(decisions, form).haystack(range(3 if decisions == 12 else 10), 0.5, rng)
+    plan = CouncilDecisions(decisions, form).haystack(range(3 if decisions == 12 else 10), 0.5, rng)
     for question in plan.questions:
         assert (3 if form == "list" else 6) <= len(question.needles) <= (5 if form == "list" else 10)
         text = question.fields["question"]
@@ -174,10 +175,10 @@ def asked_for(question, sentence, amount):
     "metadata", [{"decisions": 10}, {"decisions": 4}, {"decisions": 52}, {"decisions": True}, {"form": "poem"}], ids=str
 )
 def test_parameters_out_of_range_are_refused(metadata):
-    with pytest.raises(ConfigError, match="allowed"):
-        CoverageTask.from_metadata(metadata)
+    with pytest.raises(ConfigError, match="; use "):
+        CouncilDecisions.from_metadata(metadata)
 
 
 def test_more_questions_than_there_are_is_refused():
-    with pytest.raises(ConfigError, match="questions_per_haystack=50; with decisions=24 allowed: up to 24"):
-        CoverageTask().haystack(range(50), 0.5, random.Random(0))
+    with pytest.raises(ConfigError, match="questions_per_haystack=50; use at most 24 with decisions=24"):
+        CouncilDecisions().haystack(range(50), 0.5, random.Random(0))

@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from kveval.errors import ConfigError, PlanError
-from kveval.tasks.assembly.haystack import build_samples, frame_texts
+from kveval.tasks.assembly.frame import frame_texts
+from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.families.long_decode.builder import Recital, Transformation
-from kveval.tasks.families.long_decode.ledger import Ledger
+from kveval.tasks.families.long_decode.ledger import LEDGER
 from kveval.tasks.families.long_decode.scorers import entries_of
-from kveval.tasks.loader import list_tasks, load_tasks
+from kveval.tasks.loader import load_tasks
 from kveval.tasks.task import Cell
+from kveval.tasks.task_files import list_tasks
 
 NAMES = [info.name for info in list_tasks() if info.family == "long_decode"]
 STAND_IN = PromptFormat.stand_in()
@@ -117,7 +119,7 @@ def test_every_rule_is_asked_for():
 
 
 def test_a_ledger_has_every_name_once():
-    source = Ledger()
+    source = LEDGER
     names = [source.text(index).split(":")[0] for index in source.order(random.Random(0))]
     assert len(set(names)) == len(names) > 20_000
 
@@ -125,5 +127,5 @@ def test_a_ledger_has_every_name_once():
 def test_slices_that_do_not_fit_are_refused(tasks):
     with pytest.raises(PlanError, match="the minimum is"):
         build(tasks["recite_long"], 2048)
-    with pytest.raises(ConfigError, match="items=15; allowed: from 16"):
-        Recital(15).haystack(range(1), 0.0, random.Random(0))
+    with pytest.raises(ConfigError, match="items=15; use a whole number from 16"):
+        Recital(15)

@@ -11,16 +11,18 @@ import pytest
 from scipy.stats import chisquare
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.haystack import build_samples, frame_texts
+from kveval.tasks.assembly.frame import frame_texts
+from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.corpora import documents
 from kveval.tasks.corpora.documents import DOCUMENT_ID, hotpotqa, mixed_library, squad, wikipedia_library
 from kveval.tasks.families.multidoc_qa.builder import DocumentTask, SingleHop, TwoHop
 from kveval.tasks.families.multidoc_qa.scorers import answered
-from kveval.tasks.loader import list_tasks, load_tasks
+from kveval.tasks.loader import load_tasks
 from kveval.tasks.outcome import classify
 from kveval.tasks.scoring.text import PROSE
 from kveval.tasks.task import Cell
+from kveval.tasks.task_files import list_tasks
 
 NAMES = [info.name for info in list_tasks() if info.family == "multidoc_qa"]
 LENGTHS = [4096, 8192]
@@ -292,7 +294,7 @@ def test_two_hop_absence_leaves_the_other_document():
 
 @pytest.mark.parametrize("share", [1.5, -0.1, "half", True])
 def test_shares_out_of_range_are_refused(share):
-    with pytest.raises(ConfigError, match="allowed: 0 to 1"):
+    with pytest.raises(ConfigError, match="use a number from 0 to 1"):
         DocumentTask.from_metadata({"absent_share": share})
 
 

@@ -16,13 +16,13 @@ from kveval.tasks.families.needle.builder import (
     Absent,
     ManySubjects,
     ManyValues,
-    NeedleTask,
     OfManyKinds,
     OfOneKind,
 )
-from kveval.tasks.loader import list_tasks, load_tasks
+from kveval.tasks.loader import load_tasks
 from kveval.tasks.outcome import classify
 from kveval.tasks.task import Cell
+from kveval.tasks.task_files import list_tasks
 
 NAMES = [info.name for info in list_tasks() if info.family == "needle"]
 BUILDERS = [
@@ -146,15 +146,21 @@ def test_multivalue_spreads_the_values_of_a_key():
 
 
 @pytest.mark.parametrize(
-    "metadata",
-    [{"keys": 0}, {"values": 1.5}, {"subjects": True}, {"absent_share": 1.5}, {"absent_share": "half"}],
-    ids=str,
+    ("builder", "metadata"),
+    [
+        (OfOneKind, {"keys": 0}),
+        (ManyValues, {"values": 1.5}),
+        (ManySubjects, {"subjects": True}),
+        (Absent, {"absent_share": 1.5}),
+        (Absent, {"absent_share": "half"}),
+    ],
 )
-def test_parameters_out_of_range_are_refused(metadata):
-    with pytest.raises(ConfigError, match="allowed"):
-        NeedleTask.from_metadata(metadata)
+def test_parameters_out_of_range_are_refused(builder, metadata):
+    [(name, value)] = metadata.items()
+    with pytest.raises(ConfigError, match=f"{name}={value!r}; use a"):
+        builder.from_metadata(metadata)
 
 
 def test_more_keys_than_words_are_refused():
-    with pytest.raises(ConfigError, match="500 keys in one haystack; allowed: up to"):
+    with pytest.raises(ConfigError, match="500 keys in one haystack; use at most"):
         OfOneKind(keys=500).haystack(range(1), 0.0, random.Random(0))

@@ -52,5 +52,5 @@ def test_guessing_a_reading_of_the_right_counter_stays_below_the_stated_chance()
 
 
 def test_more_readings_than_ordinals_are_refused():
-    with pytest.raises(ConfigError, match="values=17; allowed: up to 16"):
-        Readings(values=17).haystack(range(1), 0.0, random.Random(0))
+    with pytest.raises(ConfigError, match="values=17; use at most 16"):
+        Readings(values=17)

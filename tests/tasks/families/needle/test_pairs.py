@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from kveval.tasks.assembly.haystack import build_samples, frame_texts
+from kveval.tasks.assembly.frame import frame_texts
+from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.families.needle.pairs import Lookup, Pairs
+from kveval.tasks.families.needle.pairs import Lookup
 from kveval.tasks.loader import load_tasks
 from kveval.tasks.task import Cell
 
@@ -47,7 +48,7 @@ def test_guessing_a_planted_value_stays_below_the_stated_chance(task):
 
 
 def test_pairs_are_uuids_and_none_is_twice():
-    source = Pairs()
+    source = Lookup().haystack(range(1), 0.5, random.Random(0)).source
     order = source.order(random.Random(0))
     lines = [source.text(next(order)) for _ in range(5000)]
     assert len(set(lines)) == 5000

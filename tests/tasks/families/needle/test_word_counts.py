@@ -8,7 +8,8 @@ from math import comb
 import pytest
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.haystack import build_samples, frame_texts
+from kveval.tasks.assembly.frame import frame_texts
+from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.families.needle.syllables import MADE_UP_WORD, MADE_UP_WORDS, draw_words, made_up_word
 from kveval.tasks.families.needle.word_counts import CodedText, CommonWords, FrequentWords, WordList
@@ -101,14 +102,13 @@ def test_naming_frequent_words_at_random_stays_below_the_stated_chance():
 
 
 @pytest.mark.parametrize(
-    ("builder", "questions", "says"),
+    ("builder", "metadata", "questions", "says"),
     [
-        (CommonWords(frequency=3), 1, "repeats=3; allowed: below frequency=3"),
-        (CommonWords(), 18, "allowed for counting words: up to 17"),
-        (FrequentWords(), 18, "allowed for counting words: up to 17"),
+        (CommonWords, {"frequency": 3}, 1, "repeats=3; use a number below frequency=3"),
+        (CommonWords, {}, 18, "use at most 17 to count words"),
+        (FrequentWords, {}, 18, "use at most 17 to count words"),
     ],
-    ids=str,
 )
-def test_parameters_out_of_range_are_refused(builder, questions, says):
+def test_parameters_out_of_range_are_refused(builder, metadata, questions, says):
     with pytest.raises(ConfigError, match=says):
-        builder.haystack(range(questions), 0.0, random.Random(0))
+        builder.from_metadata(metadata).haystack(range(questions), 0.0, random.Random(0))

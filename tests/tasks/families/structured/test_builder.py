@@ -131,5 +131,5 @@ def test_keys_are_unique_and_kept_out_of_the_filler(builder):
 
 @pytest.mark.parametrize("records", [0, True, 1.5, "many"])
 def test_parameters_out_of_range_are_refused(records):
-    with pytest.raises(ConfigError, match=f"records={records!r}; allowed: whole numbers from 1"):
+    with pytest.raises(ConfigError, match=f"records={records!r}; use a whole number from 1"):
         InProse.from_metadata({"records": records})

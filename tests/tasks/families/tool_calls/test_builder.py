@@ -13,7 +13,7 @@ from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.corpora import bfcl
 from kveval.tasks.corpora.texts import BFCL
-from kveval.tasks.families.tool_calls.builder import InCatalogue, InConversation, ToolTask
+from kveval.tasks.families.tool_calls.builder import InCatalogue, InConversation
 from kveval.tasks.families.tool_calls.scorers import called
 from kveval.tasks.loader import load_tasks
 from kveval.tasks.scoring.call_match import same_calls
@@ -167,15 +167,15 @@ def test_no_function_in_a_haystack_may_serve_two_of_its_requests(builder):
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        ({"absent_share": 2}, "absent_share=2; allowed: 0 to 1"),
+        ({"absent_share": 2}, "absent_share=2; use a number from 0 to 1"),
         ({"absent_share": True}, "absent_share=True"),
-        ({"tool_choice": "any"}, "tool_choice='any'; allowed: auto, required"),
-        ({"tool_choice": "required", "absent_share": 0.2}, "forces a call; allowed: 0"),
+        ({"tool_choice": "any"}, "tool_choice='any'; use auto or required"),
+        ({"tool_choice": "required", "absent_share": 0.2}, "forces a call; use 0"),
     ],
 )
 def test_parameters_out_of_range_are_refused(metadata, message):
     with pytest.raises(ConfigError, match=message):
-        ToolTask.from_metadata(metadata)
+        InCatalogue.from_metadata(metadata)
 
 
 def test_the_package_is_pinned():

@@ -1,4 +1,4 @@
-"""A conversation between a user and an assistant, as text and as messages."""
+"""Writes a conversation between a user and an assistant as text, and reads it back as messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from kveval.tasks.assembly.filler import TextSource
+from kveval.tasks.builders.sources import ElasticSource, TextSource
 from kveval.tasks.seeding import seeded
 
 _PROMPTS = (
@@ -28,12 +28,12 @@ _EXCHANGE = re.compile(r"\s*User: (.*?)\n\nAssistant: (.*)", re.DOTALL)
 
 
 def exchange(user: str, assistant: str) -> str:
-    """One turn of each as text. Neither may hold a blank line."""
+    """Writes one turn of each as text. Neither may hold a blank line."""
     return f"User: {user}\n\nAssistant: {assistant}"
 
 
 def messages(exchanges: Sequence[str]) -> list[dict[str, str]]:
-    """Texts that `exchange` made, as messages."""
+    """Reads texts that `exchange` wrote as messages."""
     found: list[dict[str, str]] = []
     for text in exchanges:
         match = _EXCHANGE.fullmatch(text)
@@ -43,15 +43,12 @@ def messages(exchanges: Sequence[str]) -> list[dict[str, str]]:
     return found
 
 
-class Turns:
-    """A source's pieces as what an assistant says when a user asks for more."""
+class Turns(ElasticSource):
+    """The pieces of a source, each told by an assistant after a user asks for more."""
 
     def __init__(self, told: TextSource) -> None:
         self.name = told.name
         self._told = told
-
-    def text(self, index: int) -> str:
-        return self.stretched(index, self.prose(index))
 
     def order(self, rng: random.Random) -> Iterator[int]:
         return self._told.order(rng)
@@ -65,5 +62,5 @@ class Turns:
 
 @lru_cache(maxsize=8)
 def turns(told: TextSource) -> Turns:
-    """One `Turns` of a source, so that its pieces are tokenized once."""
+    """Returns the same `Turns` for the same source, so that its pieces are tokenized once."""
     return Turns(told)

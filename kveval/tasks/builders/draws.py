@@ -1,4 +1,4 @@
-"""What builders draw from a haystack's generator: names, numbers, and which needles to ask for."""
+"""Draws names and numbers from a haystack's generator, and chooses which needles to ask for."""
 
 from __future__ import annotations
 
@@ -9,28 +9,36 @@ from kveval.tasks.corpora.words import ADJECTIVES, NOUNS
 
 
 def draw_names(count: int, rng: random.Random) -> list[str]:
-    """Hyphenated names such as ``amber-falcon``, none twice; different names may share a word.
+    """Draws hyphenated names such as ``amber-falcon``, none twice. Different names may share a word.
 
     Raises:
         ConfigError: more names than there are pairs of words.
     """
     most = len(ADJECTIVES) * len(NOUNS)
     if count > most:
-        raise ConfigError(f"{count} names in one haystack; allowed: up to {most}")
+        raise ConfigError(f"{count} names in one haystack; use at most {most}")
     return [pair_of_words(number) for number in rng.sample(range(most), count)]
 
 
 def pair_of_words(number: int) -> str:
-    """The hyphenated name of a number from 0 to len(ADJECTIVES) * len(NOUNS) - 1."""
+    """Returns the hyphenated name of a number from 0 to len(ADJECTIVES) * len(NOUNS) - 1."""
     adjective, noun = divmod(number, len(NOUNS))
     return f"{ADJECTIVES[adjective]}-{NOUNS[noun]}"
 
 
 def draw_numbers(count: int, digits: int, rng: random.Random) -> list[str]:
-    """Whole numbers of so many digits, none twice."""
+    """Draws whole numbers of so many digits, none twice."""
     return [str(number) for number in rng.sample(range(10 ** (digits - 1), 10**digits), count)]
 
 
 def spread(asked: int, count: int) -> list[int]:
-    """`asked` of `count` indexes, evenly spaced."""
+    """Returns `asked` evenly spaced indexes below `count`."""
     return [(2 * i + 1) * count // (2 * asked) for i in range(asked)]
+
+
+def is_absent(number: int, absent_share: float) -> bool:
+    """Says whether the answer to a cell's sample `number` is absent.
+
+    Of the first n samples, exactly floor(n * absent_share) are absent, spread evenly.
+    """
+    return int((number + 1) * absent_share) > int(number * absent_share)
