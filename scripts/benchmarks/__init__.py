@@ -1,7 +1,7 @@
-"""One file per section of `scripts/bench`; a new section is a function listed here.
+"""Measures what kveval itself costs: one file per section of `scripts/bench`.
 
-A section returns its figures as JSON-able data. Sections in `WITH_ENGINE` are asked after the others and share one
-launched server.
+A section is a function that returns its figures as data for JSON. To add one, list it here. The sections in
+`WITH_ENGINE` run after the others and share one server.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     wanted = parser.parse_args(arguments).sections or ["all"]
     unknown = sorted(set(wanted) - {*names, "all"})
     if unknown:
-        parser.error(f"SECTION: {unknown[0]!r} is unknown; allowed: all, {', '.join(names)}")
+        parser.error(f"SECTION: {unknown[0]!r} is unknown; use: all, {', '.join(names)}")
     chosen = names if "all" in wanted else wanted
 
     figures: Figures = {}

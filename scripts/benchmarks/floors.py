@@ -1,20 +1,14 @@
-"""How many samples of each family small models always or never get right, on a BF16 cache: what can show a loss."""
+"""Measures which task families small models can be tested on: how many samples they always or never get right."""
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from rich.console import Console
 
-from kveval.config.sweep import SweepConfig
-from kveval.engines.registry import find_installation
-from kveval.measure.plan.plan import make_plan
-from kveval.measure.progress import LineReporter
-from kveval.measure.sweep import sweep
+import kveval
 from kveval.run.directory import RunDirectory
 
 # SmolLM2 reads 8,192 tokens, output included.
@@ -28,28 +22,24 @@ _QUESTIONS = 10
 
 
 def measure() -> dict[str, Any]:
-    """Most of an hour on two cores."""
-    return {model: asyncio.run(_floors(model)) for model in _CONTEXT_LENGTHS}
+    """Takes most of an hour on two cores."""
+    return {model: _floors(model) for model in _CONTEXT_LENGTHS}
 
 
-async def _floors(model: str) -> dict[str, Any]:
-    config = _config(model)
+def _floors(model: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "run"
-        plan = make_plan(config, find_installation(config.engine))
-        await sweep(plan, out, resume=False, reporter=LineReporter(Console(stderr=True)))
-        return shares(out)
+        return shares(kveval.sweep(_config(model), out=Path(folder) / "run").path)
 
 
 def shares(out: Path) -> dict[str, Any]:
-    """By family and context length: samples, mean score, share at score 0 and at score 1."""
+    """Returns, by family and context length: samples, mean score, share at score 0 and at score 1."""
     records = RunDirectory(out).records("bf16")
     table = pd.DataFrame(
         [(record.family, record.context_length, record.score) for record in records],
         columns=["family", "context_length", "score"],
     )
     return {
-        family: {
+        str(family): {
             str(length): {
                 "samples": len(scores),
                 "score": round(float(scores.mean()), 3),
@@ -62,8 +52,8 @@ def shares(out: Path) -> dict[str, Any]:
     }
 
 
-def _config(model: str) -> SweepConfig:
-    values: dict[str, Any] = {
+def _config(model: str) -> dict[str, Any]:
+    return {
         "model": model,
         "variants": ["bf16"],
         "tasks": list(_TASKS),
@@ -74,4 +64,3 @@ def _config(model: str) -> SweepConfig:
         "requests": {"logprobs": 0},
         "engine": {"kv_cache_gib": 4, "args": {"enforce-eager": True}},
     }
-    return SweepConfig.model_validate(values)

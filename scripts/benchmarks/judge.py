@@ -56,7 +56,7 @@ def _shares(results: list[dict[str, Any]]) -> dict[str, Any]:
     )
 
     def share(key: str, of: int) -> float:
-        return round(sum(r[key] for r in results) / of, 4)
+        return round(float(sum(r[key] for r in results)) / of, 4)
 
     return {
         "nights": nights,

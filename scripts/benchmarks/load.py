@@ -1,4 +1,4 @@
-"""kveval's load figures over those of vLLM's own serving benchmark, on one server with the same settings."""
+"""Compares kveval's load figures with those of vLLM's own serving benchmark, on one server with the same settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the harness adds to asking: its asking phase over a bare loop that replays the same requests."""
+"""Measures what kveval adds to asking: its asking phase against a bare loop that sends the same requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kveval.measure.records import request_of
 from kveval.measure.schedule import group_by_haystack
 
 _PAIRS = 9
-# As the schedule does; written out because the loop must not depend on what it is compared with.
+# The same as in the schedule. Repeated, because the loop must not depend on what it is compared with.
 _PRIMING = 4
 
 
@@ -58,7 +58,7 @@ class Round(NamedTuple):
 
 
 def _bodies(plan: Plan, server: Server) -> Iterator[list[bytes]]:
-    """Every request of the sweep as it is sent, one list per haystack."""
+    """Yields every request of the sweep as it is sent, one list per haystack."""
     client = Client(server.engine.base_url, server.engine.model_name, plan.config.requests, lambda: None)
     for group in group_by_haystack(plan.samples):
         yield [json.dumps(client.body(request_of(sample))[0]).encode() for sample in group.samples]

@@ -1,4 +1,4 @@
-"""Building prompts: speed, peak memory, and how much text is tokenized, in a process of its own."""
+"""Measures how prompts are built: speed, peak memory, and how much text is tokenized."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kveval.tasks.assembly.tokenizer import Encoding, Tokenizer
 
 _HAYSTACKS = 64
 _QUESTIONS = 10
@@ -37,7 +40,7 @@ def measure() -> dict[str, Any]:
 
 
 def report() -> None:
-    """Builds once and prints the figures; the process must be fresh, for its peak memory to mean anything."""
+    """Builds once and prints the figures. Run it in a new process, or the peak memory means nothing."""
     from kveval.models.demo import demo_model
     from kveval.tasks.assembly.haystack import build_samples
     from kveval.tasks.assembly.prompt import PromptFormat
@@ -80,16 +83,19 @@ def _peak_bytes() -> int:
 
 
 class _CountingTokenizer:
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self.name = tokenizer.name
         self.vocab_size = tokenizer.vocab_size
         self.tokens = 0
 
-    def encode(self, texts: Sequence[str]) -> Any:
+    def encode(self, texts: Sequence[str]) -> list[Encoding]:
         encodings = self._tokenizer.encode(texts)
         self.tokens += sum(len(encoding.ids) for encoding in encodings)
         return encodings
 
     def decode(self, ids: Iterable[int]) -> str:
         return self._tokenizer.decode(ids)
+
+    def count(self, text: str) -> int:
+        return self._tokenizer.count(text)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from kveval.run.directory import RunDirectory
+from kveval.run.facts import Facts
 from kveval.run.logprobs import pack_logprobs
 from kveval.run.manifest import Manifest, VariantRun
 from kveval.run.records import Record
@@ -76,8 +77,8 @@ def write_run(path: Path) -> Path:
     variants = {
         name: VariantRun(
             name=name, role=role, of=of, spec={"kv_cache_dtype": name}, status="complete",  # type: ignore[arg-type]
-            facts={"engine_version": "0.32.0", "storage": "native", "kv_capacity_tokens": 100_000,
-                   "kv_capacity_ratio": 2.0, "attention_backend": "FLASH_ATTN"},
+            facts=Facts(engine_version="0.32.0", storage="native", kv_capacity_tokens=100_000, kv_capacity_ratio=2.0,
+                        attention_backend="FLASH_ATTN"),
         )
         for name, (role, of) in _VARIANTS.items()
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""One launched server that the sections share, and a sweep against it."""
+"""Launches one server that several sections share, and sweeps against it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from kveval.measure.plan.plan import Plan, make_plan, plan_variants
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
 from kveval.run.facts import Facts
+from kveval.run.findings import Finding
 from kveval.run.manifest import VariantRun
 
 LONGEST_TOKENS = 4096
@@ -36,7 +37,7 @@ class Server:
         return make_plan(_config(context_lengths, samples, questions_per_haystack), self.installation)
 
     async def sweep(self, plan: Plan) -> Swept:
-        """The harness as users run it, but for the launch: the prefix cache is empty instead."""
+        """Runs a sweep as users do, except that the server is not launched again: its prefix cache is emptied."""
         attached = _Attached(self)
         with tempfile.TemporaryDirectory() as out:
             manifest = await sweep(
@@ -52,14 +53,14 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a sweep stored of its variant; `cpu_seconds`: of this process while it asked."""
+    """What a sweep stored about its variant, and the CPU seconds of this process while it asked."""
 
     run: VariantRun
     cpu_seconds: float
 
 
 class _Attached:
-    """A running server where a sweep expects one to launch."""
+    """Gives a sweep a server that runs already, where it expects to launch one."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -85,13 +86,16 @@ class _Attached:
         self._established = time.process_time()
         return facts
 
+    def findings(self, facts: Facts, baseline: Facts | None) -> list[Finding]:
+        return self._server.engine.findings(facts, baseline)
+
     async def stop(self) -> None:
         self.cpu_seconds = time.process_time() - self._established
 
 
 @asynccontextmanager
 async def serve(on_status: Callable[[str], None]) -> AsyncIterator[Server]:
-    """SmolLM2 on a BF16 cache."""
+    """Serves SmolLM2 on a BF16 cache."""
     config = _config([1024], samples=1, questions_per_haystack=1)
     installation = find_installation(config.engine)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Prompt tokens the engine computes per scored question, with and without a shared prefix, by its own counters."""
+"""Measures the prompt tokens that the engine computes per question, with and without a shared prefix."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def measure(server: Server) -> dict[str, Any]:
 
 
 async def _without_sharing(server: Server, plan: Plan) -> float:
-    """Prompt tokens computed when every question has a salt of its own: blocks are shared under one salt only."""
+    """Counts the prompt tokens computed if every question has a different salt, so that no block is shared."""
     engine = server.engine
     async with Client(engine.base_url, engine.model_name, plan.config.requests, engine.exit_message) as client:
         before = counters(await client.metrics_text())

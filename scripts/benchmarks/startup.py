@@ -1,4 +1,4 @@
-"""How long `kveval --help` takes, and that `import kveval` stays light."""
+"""Measures how long `kveval --help` takes, and which large libraries `import kveval` loads."""
 
 from __future__ import annotations
 

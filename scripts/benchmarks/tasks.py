@@ -1,4 +1,4 @@
-"""Prompt assembly of every task at 128K, in tokens per second, by family."""
+"""Measures how fast the prompts of every task are built at 128K, in tokens per second."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ def measure() -> dict[str, Any]:
 
 
 def _build(task: Task, prompt_format: PromptFormat, haystacks: int) -> int:
-    """Prompt tokens of so many haystacks, every question counted with its whole prompt."""
+    """Returns the prompt tokens of these haystacks. Every question counts with its whole prompt."""
     cell = Cell(task.name, _CONTEXT_LENGTH, haystacks * _QUESTIONS, _QUESTIONS, haystacks, "essays")
     return sum(len(sample.prompt) for sample in build_samples(task, cell, prompt_format))

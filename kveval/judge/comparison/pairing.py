@@ -47,4 +47,6 @@ def has_right_answer(samples: pd.DataFrame) -> np.ndarray:
 
 def answered_by(table: pd.DataFrame, *sides: Side) -> pd.DataFrame:
     """Rows that all `sides` answered."""
-    return table[np.logical_and.reduce([table[f"{side}_answered"].to_numpy(dtype=bool) for side in sides])]
+    answered = np.logical_and.reduce([table[f"{side}_answered"].to_numpy(dtype=bool) for side in sides])
+    chosen: pd.DataFrame = table[answered]
+    return chosen

@@ -137,7 +137,8 @@ def kl_lower_bound(
     p_rest = np.clip(1 - masses.sum(axis=1), 0.0, 1.0)
     q_rest = np.clip(1 - np.where(of_p, np.exp(matched), 0.0).sum(axis=1), _LEAST_REST, 1.0)
     rest = np.where(p_rest > _LEAST_REST, p_rest * np.log(np.maximum(p_rest, _LEAST_REST) / q_rest), 0.0)
-    return np.maximum(listed + rest, 0.0)
+    divergence: np.ndarray[tuple[Any, ...], np.dtype[np.float64]] = np.maximum(listed + rest, 0.0)
+    return divergence
 
 
 def shared_positions(ours: list[int], theirs: list[int]) -> int:

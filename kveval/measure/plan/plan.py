@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kveval.config.load import LoadConfig
-from kveval.config.sweep import SweepConfig, TaskConfig
+from kveval.config.sweep import SweepConfig
+from kveval.config.task import TaskConfig
 from kveval.engines.client.access import Access
 from kveval.engines.installation import Installation
 from kveval.engines.smoke import OUTPUT_TOKENS

@@ -223,7 +223,7 @@ class _ChatHaystack:
         before = sum(self._planted_tokens[other] for other in self._by_depth[: self._by_depth.index(k)])
         before += sum(map(self._counts, self._filler[: self._places[k]]))
         total = sum(map(self._counts, self._filler)) + sum(self._planted_tokens) + self._elastic_tokens(words)
-        return round(100 * before / max(total - self._planted_tokens[k], 1), 3)
+        return float(round(100 * before / max(total - self._planted_tokens[k], 1), 3))
 
 
 @lru_cache(maxsize=8)

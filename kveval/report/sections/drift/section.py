@@ -57,7 +57,8 @@ def _numbered_positions(run: RunData, variant: VariantRun) -> pd.DataFrame:
 
 def _of(positions: pd.DataFrame, chosen: np.ndarray) -> pd.DataFrame:
     """Positions of the samples for which `chosen`, bool [samples], is true."""
-    return positions[chosen[positions["sample_id"].to_numpy(dtype=np.intp)]]
+    found: pd.DataFrame = positions[chosen[positions["sample_id"].to_numpy(dtype=np.intp)]]
+    return found
 
 
 def _beside_noise(
