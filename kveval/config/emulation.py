@@ -16,6 +16,7 @@ class EmulationConfig(BaseModel):
     Attributes:
         format: a name in `kveval.formats.registry.CODECS`.
         granularity: how many values share one scale: per_tensor, per_head, per_token_head, per_channel, per_block_N.
+            The default depends on the format: per_token_head for int8, int4, int2 and fp8.
         layers: decoder layers that are rounded, counted from 0; None = all.
         scale: a fixed scale for ``per_tensor``. Without one, fp8 uses 1.0. Every other scale that spans tokens is
             taken from the first tokens of the first request and kept, as a calibrated scale would be. A scale taken
@@ -25,7 +26,7 @@ class EmulationConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     format: str
-    granularity: str = "per_token_head"
+    granularity: str = Field(default_factory=lambda earlier: find_codec(earlier["format"]).granularity)
     layers: Annotated[tuple[Annotated[int, Field(ge=0, strict=True)], ...], Field(min_length=1)] | None = None
     scale: Annotated[float, Field(ge=1e-6, strict=True)] | None = None
 
@@ -65,8 +66,10 @@ def emulation_of(dtype: str) -> EmulationConfig | None:
     entry = CACHE_DTYPES.get(dtype)
     if entry is None or entry.rounding is None:
         return None
-    rounding = entry.rounding
-    return EmulationConfig(format=rounding.codec.name, granularity=rounding.granularity, scale=rounding.scale)
+    codec, rounding = entry.rounding.codec, entry.rounding
+    return EmulationConfig(
+        format=codec.name, granularity=rounding.granularity or codec.granularity, scale=rounding.scale
+    )
 
 
 def native_dtype(emulated: EmulationConfig) -> str | None:

@@ -16,12 +16,12 @@ class Rounding:
     """Rounding K and V so that attention reads the numbers a cache of this dtype holds.
 
     Attributes:
-        granularity: which numbers share a scale; see `kveval.formats.granularity.Granularity`.
+        granularity: which numbers share a scale; None = the codec's own.
         scale: a fixed scale; None takes it from the numbers.
     """
 
     codec: Codec
-    granularity: str = "per_token_head"
+    granularity: str | None = None
     scale: float | None = None
 
 

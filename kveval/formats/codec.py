@@ -15,16 +15,21 @@ SCALE_FLOOR = 1e-6
 
 @dataclass(frozen=True)
 class Codec(ABC):
-    """A set of codes that a cache stores in place of numbers. A new codec overrides :meth:`round`.
+    """A set of codes that a cache stores in place of numbers.
+
+    A new codec overrides :meth:`round`, and :meth:`scale` if a scale is rounded too.
 
     Attributes:
         name: as in the configuration's ``emulate.format``.
         max_code: the code to which the largest magnitude of a group is scaled.
+        granularity: which numbers share a scale, where a configuration does not say; see
+            `kveval.formats.granularity.Granularity`.
         tensor_scale: the scale of a whole tensor where none is given; None takes it from the tensor.
     """
 
     name: str
     max_code: float
+    granularity: ClassVar[str] = "per_token_head"
     tensor_scale: ClassVar[float | None] = None
 
     @abstractmethod

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kveval.config.emulation import EmulationConfig, emulation_of, native_dtype
-from kveval.formats.registry import CACHE_DTYPES
+from kveval.formats.registry import CACHE_DTYPES, find_codec
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,10 @@ from kveval.formats.registry import CACHE_DTYPES
 )
 def test_what_stands_in_for_a_native_cache(dtype: str, expected: EmulationConfig | None) -> None:
     assert emulation_of(dtype) == expected
+
+
+def test_the_granularity_is_the_formats_own_by_default() -> None:
+    assert EmulationConfig(format="int8").granularity == find_codec("int8").granularity == "per_token_head"
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ CPU = Device("cpu", frozenset({"avx2", "avx512f"}))
 OLD_CPU = Device("cpu", frozenset({"avx2"}))
 GPU = Device("cuda")
 
+NOT_EMULATED = next(entry.name for entry in CACHE_DTYPES.values() if entry.is_quantized and not entry.rounding)
 IN_VLLM = [entry for entry in CACHE_DTYPES.values() if entry.is_in_vllm]
 
 
@@ -125,7 +126,7 @@ def test_a_control_is_the_baselines_engine_with_the_candidates_format(dtype: str
     ("given", "device", "message"),
     [
         ("int8", CPU, "this variant is emulated here itself; remove `control`"),
-        ("nvfp4", GPU, "cannot emulate 'nvfp4'; use: fp8, "),
+        (NOT_EMULATED, GPU, f"cannot emulate '{NOT_EMULATED}'; use: fp8, "),
         ({"name": "c", "kv_cache_dtype": "fp8", "model": "other"}, GPU, "a checkpoint of its own; remove `control`"),
     ],
 )

@@ -111,10 +111,10 @@ def test_what_the_cpu_engine_stores() -> None:
 
 
 def test_codecs_by_name() -> None:
-    assert set(CODECS) == {"int8", "int4", "int2", "fp8_e4m3", "fp8_e5m2"}
+    assert {"int8", "int4", "int2", "fp8_e4m3", "fp8_e5m2"} <= set(CODECS)
     assert all(find_codec(name) is codec for name, codec in CODECS.items())
 
 
 def test_an_unknown_codec_is_named_with_what_is_allowed() -> None:
-    with pytest.raises(ValueError, match=r"'int9', did you mean 'int8'\? use: fp8_e4m3, fp8_e5m2, int2, int4, int8"):
+    with pytest.raises(ValueError, match=r"'int9', did you mean 'int8'\? use: .*fp8_e4m3, .*int2, int4, int8"):
         find_codec("int9")

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pydantic import ValidationError
 
 from kveval.config.emulation import EmulationConfig
+from kveval.config.messages import key_of, reason_of
 from kveval.errors import ConfigError
 
 ENVIRONMENT_VARIABLE = "KVEVAL_EMULATE"
@@ -36,11 +37,9 @@ class EmulationSpec(EmulationConfig):
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
-            reasons = "; ".join(
-                ".".join(map(str, reason["loc"])) + ": " + reason["msg"] if reason["loc"] else reason["msg"]
-                for reason in error.errors()
-            )
-            raise ConfigError(f"{ENVIRONMENT_VARIABLE}={text!r}: {reasons}") from None
+            problem = error.errors()[0]
+            where = f"{key_of(problem)}: " if problem["loc"] else ""
+            raise ConfigError(f"{ENVIRONMENT_VARIABLE}={text!r}: {where}{reason_of(problem)}") from None
 
     def to_env(self) -> dict[str, str]:
         """Return the environment variables that make a vLLM process round to this spec."""

@@ -83,8 +83,8 @@ def test_the_aa_run_asks_whole_haystacks(plan_of: Planner, share: float, haystac
          r"judge.margins: there is no task family 'needel'; did you mean 'needle'"),
         ({"context_lengths": [64]}, PlanError, r"'niah_single' at context_length 64, haystack 0: .* the minimum is"),
         ({"tasks": ["niah_singel"]}, ConfigError, "unknown task 'niah_singel'; did you mean 'niah_single'"),
-        ({"variants": ["bf16", "fp8_per_token_head"]}, PlanError, "the CPU engine accepts kv_cache_dtype "
-         r"'fp8_per_token_head' without a check and corrupts its cache; allowed on CPU: .* or emulated: \{name: NAME"),
+        ({"variants": ["bf16", "fp8_per_token_head"]}, PlanError, "CPU engine takes "
+         r"'fp8_per_token_head' without a check and corrupts its cache; use on CPU: .* or emulated: \{name: NAME"),
         ({"variants": ["bf16", {"name": "int8", "control": "emulated"}]}, PlanError, "remove `control`"),
         ({"variants": ["bf16", {"name": "bf16-aa", "kv_cache_dtype": "fp8"}], "aa_share": 1.0}, ConfigError,
          "the name 'bf16-aa' is taken by a control run"),
