@@ -45,8 +45,8 @@ _ABSTENTION = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-# A clause that says something is so: what it names starts with a capital, a digit or a quote, which tells
-# "it was Napoleon" from "it is a story". Beside an abstention, it takes the abstention back.
+# A clause that claims something takes an abstention back. The claim starts with a capital, a digit or a quote, which
+# tells "it was Napoleon" from "it is a story".
 _CLAIM = re.compile(
     r"""
       \b(?i:it|he|she|they|this|that|answer|numbers?|values?|name|year|date|who|which)

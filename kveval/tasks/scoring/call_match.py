@@ -1,8 +1,8 @@
-"""BFCL's rule for whether calls are the right ones (bfcl_eval, eval_checker/ast_eval/ast_checker.py, Python).
+"""Compares calls with the expected ones by BFCL's rule (bfcl_eval, eval_checker/ast_eval/ast_checker.py, Python).
 
-A call is right when its name is, every required parameter is there, every parameter given is expected, of its type and
-one of its allowed values, and every parameter left out may be. Strings are compared in lower case without spaces and
-``,./-_*^``. Several calls may come in any order.
+A call is right when its name is right, it has every required parameter, every parameter it has is expected, of the
+right type and one of the allowed values, and every parameter it leaves out may be left out. Strings compare in lower
+case without spaces and ``,./-_*^``. Several calls may come in any order.
 
 An expected call is ``{"name": ..., "parameters": {parameter: [allowed value, ...]}}``; an allowed value of ``""`` means
 that the parameter may be left out.
@@ -85,7 +85,7 @@ def _allowed(value: Any, allowed: Sequence[Any], declared: Mapping[str, Any]) ->
 
 
 def _has_type(value: Any, allowed: Sequence[Any], wanted: type, nested: type | None) -> tuple[bool, bool]:
-    """(of the declared type or of the type of the allowed values, the allowed values are of another type)."""
+    """Returns (whether the value fits the declared type or the allowed values' type, whether those two differ)."""
     given = next((type(one) for one in allowed if one != ""), None)
     is_variable = given is not None and given is not wanted
     is_wanted = type(value) is wanted
@@ -100,12 +100,12 @@ def _has_type(value: Any, allowed: Sequence[Any], wanted: type, nested: type | N
 
 
 def _lists(allowed: Sequence[Any]) -> list[list[Any]]:
-    """Allowed lists; where a list may be left out, it may be empty."""
+    """Returns the allowed lists; a list that may be left out may be empty too."""
     return [one if isinstance(one, list) else [] for one in allowed if isinstance(one, list) or one == ""]
 
 
 def _same_object(value: Any, allowed: Any) -> bool:
-    """An object against ``{key: [allowed value, ...]}``."""
+    """Compares an object with ``{key: [allowed value, ...]}``."""
     if not isinstance(value, Mapping) or not isinstance(allowed, Mapping):
         return False
     if any(key not in allowed or _plain(item) not in map(_plain, allowed[key]) for key, item in value.items()):

@@ -1,4 +1,4 @@
-"""Function calls that stand in an output: as JSON, as Python, or as models write them that were trained to call."""
+"""Reads the function calls in an output: JSON, Python, and the forms of models that are trained to call."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _MARKED = re.compile(
     """,
     re.VERBOSE | re.MULTILINE,
 )
-# What is left of Mistral's form where the engine takes special tokens out of its text.
+# Mistral's form after the engine has removed its special tokens.
 _UNMARKED = re.compile(r"(?:\A|(?<=\}))\s*([A-Za-z_][\w.-]*)(?=\{)")
-# What looks like a call, whether it can be read or not: the keys of one, and the marks of models' own formats.
+# These look like a call even if it cannot be read: the keys of a call, and the marks of models' own formats.
 _JSON_ATTEMPT = re.compile(r"""["'](?:name|function|arguments|parameters|tool_calls)["']\s*:""")
 _MARK = re.compile(
     r"<[|｜]?(?:tool[_▁]call|function\b|function_call|invoke\b|python_tag)|\[TOOL_CALLS\]|\bto=functions\."
     r"|^[ \t]*Action Input:",
     re.MULTILINE,
 )
-# What says that nothing is called, in the words of a call.
+# An empty list of calls says that nothing is called.
 _NO_CALLS = re.compile(
     r"""<tool_call>\s*(?:\[\s*\]|null|None)?\s*</tool_call>|\[TOOL_CALLS\]\s*\[\s*\]|"tool_calls"\s*:\s*(?:\[\s*\]|null)"""
 )
-# Amid prose, f(3), P(X=3) and area(base, height) are mathematics or mentions, as is any() with nothing in it.
+# In prose, f(3), P(X=3), area(base, height) and any() are mathematics or mentions, not calls.
 _PYTHON_ATTEMPT = re.compile(
     r"""
       (?<![\w.-])[A-Za-z_][\w.-]{2,}+\(\s*[A-Za-z_]\w*\s*=
@@ -46,34 +46,34 @@ _PYTHON_ATTEMPT = re.compile(
     """,
     re.VERBOSE,
 )
-# A program that prints is an answer of its own.
+# A program that prints is an answer, not a call.
 _OPENS_PYTHON = re.compile(r"[\[(\s]*(?!print\()[A-Za-z_][\w.]*\(")
 _LONGEST_PYTHON_CHARACTERS = 20_000
 
 
 class UnreadableCallsError(Exception):
-    """An output tries to call something, but not so that it can be read."""
+    """An output tries to call something, and the call cannot be read."""
 
 
 def calls_text(calls: Sequence[Mapping[str, Any]]) -> str:
-    """Calls in the one form they are stored in: a JSON array of ``{"name": ..., "arguments": ...}``."""
+    """Returns calls in the form in which they are stored: a JSON array of ``{"name": ..., "arguments": ...}``."""
     return json.dumps([{"name": call["name"], "arguments": call["arguments"]} for call in calls], ensure_ascii=False)
 
 
 def is_silent(text: str) -> bool:
-    """Whether an output says nothing at all. An empty list of calls says that none is right."""
+    """Returns whether an output says nothing at all. An empty list of calls says that no call is right."""
     return not VALUES.words(text) and "[]" not in "".join(text.split())
 
 
 def calls_in(text: str) -> list[dict[str, Any]]:
-    """The calls of an output, ``{"name": ..., "arguments": {...}}`` each, in their order; none when it makes none.
+    """Returns the calls of an output in their order, each ``{"name": ..., "arguments": {...}}``.
 
-    Read are JSON objects with a name and arguments, alone, in arrays, in fences or in prose; names with their arguments
-    as Llama, Mistral and ReAct mark them; and an output that is nothing but Python calls with keyword arguments,
-    ``[f(a=1), g(b="x")]``. Without its keyword nobody knows which argument is which, so ``f(1)`` is an attempt.
+    It reads JSON objects with a name and arguments, alone, in arrays, in fences or in prose; names with arguments as
+    Llama, Mistral and ReAct mark them; and an output of nothing but Python calls with keyword arguments, such as
+    ``[f(a=1), g(b="x")]``. ``f(1)`` cannot be read, because it does not say which argument 1 is.
 
     Raises:
-        UnreadableCallsError: there is something like a call, but no call.
+        UnreadableCallsError: the output has something like a call, and no call that can be read.
     """
     fenced = _FENCE.match(text.strip())
     alone = (fenced[1] if fenced else text).strip().strip("`").strip().removeprefix("<|python_tag|>").strip()
@@ -89,7 +89,7 @@ def _json_calls(text: str) -> list[dict[str, Any]]:
 
 def _marked_calls(text: str) -> list[dict[str, Any]]:
     if _is_json(text):
-        return []  # marks in it are text of arguments
+        return []  # marks in it are part of its arguments
     calls = []
     for match in _MARKED.finditer(text):
         arguments = _object_at(text, match.end())
@@ -118,7 +118,7 @@ def _tries_to_call(text: str, alone: str) -> bool:
 
 
 def _objects(values: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
-    """Objects, arrays of objects, and what ``tool_calls`` hold."""
+    """Yields the objects among values, in arrays and in ``tool_calls``."""
     for value in values:
         if isinstance(value, list):
             yield from _objects(value)
@@ -145,7 +145,7 @@ def _call(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_json(text: str) -> bool:
-    """Whether a text is nothing but JSON that says something: ``[]`` makes no call, ``{"area": 5}`` tries to."""
+    """Returns whether a text is only JSON, and not empty: ``[]`` makes no call, ``{"area": 5}`` tries to make one."""
     try:
         return bool(loads(text)) and text[0] in "[{"
     except ValueError:
@@ -153,7 +153,7 @@ def _is_json(text: str) -> bool:
 
 
 def _python_calls(source: str) -> list[dict[str, Any]]:
-    """No calls when the text is not just Python calls, or one of them cannot be read."""
+    """Returns the calls of a text that is only Python calls; none if one of them cannot be read."""
     try:
         return [_python_call(node) for node in _python_nodes(source)]
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
@@ -161,7 +161,7 @@ def _python_calls(source: str) -> list[dict[str, Any]]:
 
 
 def _python_nodes(source: str) -> list[ast.Call]:
-    """The Python calls that a text is and nothing else, whatever their arguments; none when it is anything else."""
+    """Returns the calls of a text that is only Python calls, whatever their arguments."""
     if len(source) > _LONGEST_PYTHON_CHARACTERS or not _OPENS_PYTHON.match(source):
         return []
     body = statements_of(source.strip(" \t\r\n.,;")) or []
@@ -175,12 +175,12 @@ def _python_call(node: ast.Call) -> dict[str, Any]:
     arguments = {str(keyword.arg): _plain(ast.literal_eval(keyword.value)) for keyword in node.keywords if keyword.arg}
     if node.args or len(arguments) < len(node.keywords):
         raise ValueError
-    # Llama calls its own tools so: brave_search.call(query="x").
+    # Llama calls its built-in tools with brave_search.call(query="x").
     return {"name": ast.unparse(node.func).removesuffix(".call"), "arguments": arguments}
 
 
 def _plain(value: Any) -> Any:
-    """A Python literal as JSON has it: tuples are arrays. Raises ValueError for what JSON does not know."""
+    """Returns a Python literal as a JSON value; a tuple becomes an array. Raises ValueError if there is none."""
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""BFCL's function declarations as JSON schemas, and calls checked against them."""
+"""Turns BFCL's function declarations into JSON schemas, and checks calls against them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# bfcl_eval/constants/type_mappings.py, GORILLA_TO_OPENAPI; what it calls "any" is left open here.
+# bfcl_eval/constants/type_mappings.py, GORILLA_TO_OPENAPI; its "any" has no type here.
 _TYPES = {
     "integer": "integer", "byte": "integer", "short": "integer", "long": "integer", "bigint": "integer",
     "number": "number", "float": "number", "double": "number",
@@ -20,12 +20,12 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def tool_name(declared: str) -> str:
-    """A function's name as chat endpoints allow it: ``geometry.area`` becomes ``geometry_area``, as in BFCL."""
+    """Returns a function's name that chat endpoints accept: ``geometry.area`` becomes ``geometry_area`` as in BFCL."""
     return _NOT_IN_NAMES.sub("_", declared)
 
 
 def tool_function(declared: Mapping[str, Any]) -> dict[str, Any]:
-    """The ``function`` of a tool: name, description and parameters as JSON schema, in this order."""
+    """Returns the ``function`` of a tool: name, description and parameters as JSON schema, in this order."""
     return {
         "name": tool_name(declared["name"]),
         "description": " ".join(declared["description"].split()),
@@ -34,7 +34,7 @@ def tool_function(declared: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def json_schema(declared: Mapping[str, Any]) -> dict[str, Any]:
-    """A BFCL type declaration as JSON schema. Types that BFCL does not check are left open."""
+    """Returns a BFCL type declaration as JSON schema. A type that BFCL does not check accepts any value."""
     schema: dict[str, Any] = {}
     kind = _TYPES.get(str(declared.get("type", "")).lower())
     if kind:
@@ -54,9 +54,9 @@ def json_schema(declared: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fits_schema(arguments: Any, declared: Mapping[str, Any]) -> bool:
-    """Whether arguments are an object of declared parameters, each of its type, and none that is required missing.
+    """Returns whether arguments are an object with declared parameters of the right types, and every required one.
 
-    A tuple's or array's items and an object's own parameters are checked as far as they are declared.
+    Items of an array and parameters of an object are checked as far as they are declared.
     """
     from jsonschema import Draft202012Validator
 

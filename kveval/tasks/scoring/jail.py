@@ -1,7 +1,7 @@
-"""Runs a stranger's program: the child's side of `kveval.tasks.scoring.sandbox`, started as a script of its own.
+"""Runs a program that cannot be trusted. `kveval.tasks.scoring.sandbox` starts this file as a script.
 
-It reads a job from standard input, confines itself for good, and only then executes what it was given. It uses the
-standard library alone, and loads all of it that programs may want beforehand, for afterwards no file can be opened.
+It reads a job from standard input, confines itself, and only then runs the program. It uses the standard library alone,
+and imports everything that programs may need first, because it cannot open a file afterwards.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
 _ALLOW, _KILL_PROCESS, _NOT_PERMITTED = 0x7FFF0000, 0x80000000, 0x00050000 | 1
 _NEW_USER, _NEW_NETWORK, _NEW_IPC = 0x10000000, 0x40000000, 0x08000000
 
-# What is left of the kernel: descriptors already open, memory, signals of one's own, clocks, the end. No open, socket,
-# kill, fork, clone, exec, ptrace, nor limits. Numbers of read, write, close, fstat, lseek, mmap, mprotect, munmap, brk,
+# The system calls that stay: open descriptors, memory, own signals, clocks, exit. No open, socket, kill, fork, clone,
+# exec, ptrace or limits. Numbers of read, write, close, fstat, lseek, mmap, mprotect, munmap, brk,
 # rt_sigaction, rt_sigprocmask, rt_sigreturn, madvise, mremap, sched_yield, nanosleep, getpid, exit, getuid, getgid,
 # geteuid, getegid, sigaltstack, gettid, futex, restart_syscall, clock_gettime, clock_getres, clock_nanosleep,
 # exit_group, getrandom, gettimeofday, rseq; the last of x86_64 is time.
@@ -65,14 +65,14 @@ class _Program(ctypes.Structure):
 
 
 def confine(limits: dict[str, int], layers: list[str]) -> list[str]:
-    """Gives up every right that can be given up, for the rest of this process's life.
+    """Gives up every right that a process can give up, for good.
 
     Args:
         limits: ``cpu_s`` and ``memory_bytes``.
-        layers: those to put on besides the limits; see `kveval.tasks.scoring.sandbox`.
+        layers: the layers to try, besides the limits; see `kveval.tasks.scoring.sandbox`.
 
     Returns:
-        The layers this machine let us put on.
+        The layers that are on.
 
     Raises:
         OSError: the machine has no filter of system calls.
@@ -122,12 +122,12 @@ def _filter_system_calls(libc: ctypes.CDLL) -> None:
 
 
 def answers(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """What each call returns or raises: ``{"value": ...}`` or ``{"error": "TypeError: ..."}``."""
+    """Yields what each call returns or raises: ``{"value": ...}`` or ``{"error": "TypeError: ..."}``."""
     namespace: dict[str, Any] = {"__name__": "answer"}
     try:
         for name, source in job["modules"].items():
             namespace.update(_install(name, source))
-        exec(compile(job["program"], "answer.py", "exec"), namespace)  # noqa: S102 (what this process is for)
+        exec(compile(job["program"], "answer.py", "exec"), namespace)  # noqa: S102 (the purpose of this process)
     except BaseException as error:
         for _ in job["calls"]:
             yield {"error": _said(error)}
@@ -154,7 +154,7 @@ def _install(name: str, source: str) -> dict[str, Any]:
 def _said(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
-    except BaseException:  # a stranger's exception may raise when it is printed
+    except BaseException:  # printing an exception of the program may raise too
         return "an exception that cannot be printed"
 
 
@@ -165,7 +165,7 @@ def _send(descriptor: int, message: object) -> None:
 
 
 def main() -> None:
-    """Reads one job, confines this process, sends the engaged layers, then one line for each call."""
+    """Reads one job, confines this process, sends the layers that are on, and then one line for each call."""
     job = json.loads(sys.stdin.buffer.read())
     results = os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDWR)

@@ -1,21 +1,20 @@
-"""Runs a program that cannot be trusted, such as one a model wrote, and returns what its function returned.
+"""Runs a program that cannot be trusted, such as one a model wrote, and returns what its function returns.
 
-A hostile program gives a wrong answer and does no harm. It runs in a process of its own under these layers, the
-outer ones first:
+A hostile program gives a wrong answer and does no harm. It runs in a separate process under these layers, from the
+outside in:
 
-- a new session without terminal, environment, input or open files, in an empty folder removed afterwards; output
-  goes nowhere; the whole process group is killed when time is up or more results come than were asked for;
+- a new session without terminal, environment, input or open files, in an empty folder that is removed afterwards. Its
+  output is discarded. The whole process group is killed when time is up or it sends too many results;
 - ``limits`` of processor time, memory, file size (0), processes (0) and open files;
 - ``network_namespace``, without any interface, where the machine permits one;
 - ``unprivileged_user``: root becomes nobody;
 - ``no_new_privileges``;
-- ``system_calls``: a filter (seccomp) that leaves memory, clocks and descriptors already open. Opening files, sockets,
-  processes, threads and signals to others are refused by the kernel. This layer is never left out: where it cannot
-  be had (anything but Linux on x86_64 or aarch64) nothing is run.
+- ``system_calls``: a filter (seccomp) that allows only memory, clocks and open descriptors. The kernel refuses to open
+  files and sockets, to start processes and threads, and to send signals to others. Nothing runs without this layer, so
+  the sandbox needs Linux on x86_64 or aarch64.
 
-The verdict cannot be forged. Expected values never enter the process; it returns values for given arguments as JSON,
-and the caller compares. A program that writes to the channel itself can only state values, right or wrong, like any
-other.
+A program cannot forge its verdict. Expected values never enter the process: it returns values as JSON, and the caller
+compares them. A program that writes to the channel itself can only send values, right or wrong, like any other.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from typing import Any
 from kveval.errors import InfrastructureError, PlanError
 
 LAYERS = ("network_namespace", "unprivileged_user", "system_calls")
-"""Layers that depend on the machine. The others are always there."""
+"""Layers that depend on the machine. The others are always on."""
 
 _JAIL = Path(__file__).with_name("jail.py")
 _MACHINES = ("x86_64", "aarch64")
@@ -54,9 +53,9 @@ class Limits:
 
     Attributes:
         cpu_s: processor seconds, start of the interpreter included.
-        wall_s: seconds from the start of the program; generous, for the machine may be busy with an engine.
+        wall_s: seconds from the start of the program; many, because the machine may be busy with an engine.
         memory_bytes: address space.
-        result_bytes: of all returned values as JSON.
+        result_bytes: size of all returned values as JSON.
     """
 
     cpu_s: int = 2
@@ -72,7 +71,7 @@ class Program:
     Attributes:
         source: defines the function.
         function: name of the function called.
-        modules: dotted name -> source of modules it may import; their names are in its scope without import too.
+        modules: dotted name -> source of modules it may import. Their names are in its scope without an import too.
     """
 
     source: str
@@ -82,7 +81,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """What became of one call: a JSON value, or why there is none."""
+    """The result of one call: a JSON value, or the reason why there is none."""
 
     value: Any = None
     error: str | None = None
@@ -98,18 +97,18 @@ def call(
 
     Args:
         arguments: positional, JSON values.
-        layers: those to try besides the ones that are always there.
+        layers: the layers to try, besides those that are always on.
 
     Returns:
-        One `Returned` for each call. Whatever the program did is an error there, never an exception here.
+        One `Returned` for each call. It holds any error of the program; the program never raises one here.
 
     Raises:
-        PlanError: this machine cannot run strangers' programs safely; nothing was run.
-        InfrastructureError: the process could not be started; says nothing about the program.
+        PlanError: this machine cannot run the program safely, so nothing was run.
+        InfrastructureError: the process could not be started. This says nothing about the program.
     """
     _refuse_platform()
     if "system_calls" not in layers:
-        raise PlanError("the sandbox runs nothing without its filter of system calls")
+        raise PlanError("the sandbox runs nothing without its filter of system calls; use: layers with 'system_calls'")
     limits = limits or Limits()
     engaged, lines, end = _run(program, arguments, limits, layers)
     if "system_calls" not in engaged:
@@ -125,7 +124,7 @@ def require() -> None:
     """Tries the sandbox once per process.
 
     Raises:
-        PlanError: it cannot be had on this machine, and why.
+        PlanError: the sandbox does not work on this machine. Says why.
     """
     try:
         worked = call(Program("def probe(x): return x + 1", "probe"), [[1]]) == [Returned(2)]
@@ -146,7 +145,7 @@ def _refuse_platform() -> None:
 def _run(
     program: Program, arguments: Sequence[Sequence[Any]], limits: Limits, layers: Sequence[str]
 ) -> tuple[list[str], list[bytes], str]:
-    """(engaged layers, lines of results, how it ended)."""
+    """Returns (layers that are on, lines of results, how the process ended)."""
     job = {
         "program": program.source,
         "function": program.function,
@@ -207,7 +206,7 @@ def _watch(process: subprocess.Popen[bytes], limits: Limits) -> tuple[list[str],
 
 
 def _read(channel: int, deadline: float) -> bytes | None:
-    """Up to 64 KiB; nothing at the end; None when it is too late."""
+    """Returns up to 64 KiB, empty at the end; None after the deadline."""
     left = deadline - time.monotonic()
     if left <= 0 or not select.select([channel], [], [], left)[0]:
         return None
@@ -219,7 +218,7 @@ def _lines(received: bytes) -> list[bytes]:
 
 
 def _ending(process: subprocess.Popen[bytes]) -> str:
-    """Why the channel closed. A program may close it and go on; then it is still running."""
+    """Returns why the channel closed. A program may close it and keep running."""
     try:
         code = process.wait(_END_S)
     except subprocess.TimeoutExpired:
