@@ -54,7 +54,7 @@ def rows_file(folder: Path, rows: list[dict[str, Any]], name: str = "mine") -> d
     return {"file": str(path)}
 
 
-def guard_file(folder: Path) -> str:
+def lm_eval_file(folder: Path) -> str:
     (folder / "rows.json").write_text(
         json.dumps([{"q": "Capital of France?", "a": "Paris"}, {"q": "2 + 2?", "a": "4"}])
     )
@@ -90,7 +90,7 @@ async def run(plan: Plan, out: Path, engines: ScriptedEngines, **options: Any) -
 
 def test_given_prompts_are_planned_beside_generated_ones(plan_of: Planner, tmp_path: Path) -> None:
     rows = [*scored(3), *scored(2, start=PAGE), {**scored(1)[0], "prompt": f"{PAGE}Which?", "cluster": "a"}]
-    plan = plan_of(tasks=["niah_single", rows_file(tmp_path, rows), guard_file(tmp_path)])
+    plan = plan_of(tasks=["niah_single", rows_file(tmp_path, rows), lm_eval_file(tmp_path)])
     assert Counter((sample.task, sample.context_length) for sample in plan.samples) == {
         ("niah_single", 512): 6, ("mine", 1024): 3, ("mine", 2048): 3, ("lm_eval:tiny_qa", 1024): 2,
     }  # fmt: skip
@@ -127,16 +127,16 @@ def test_a_row_longer_than_the_models_window_is_refused(plan_of: Planner, tmp_pa
         plan_of(tasks=[rows_file(tmp_path, rows)], engine={"args": {"max-model-len": 258}})
 
 
-def test_two_guards_of_one_name_are_refused(plan_of: Planner, tmp_path: Path) -> None:
+def test_two_lm_eval_tasks_of_one_name_are_refused(plan_of: Planner, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     with pytest.raises(ConfigError, match="lm_eval:tiny_qa is listed twice"):
-        plan_of(tasks=[guard_file(tmp_path), guard_file(other)])
+        plan_of(tasks=[lm_eval_file(tmp_path), lm_eval_file(other)])
 
 
-async def test_own_prompts_and_a_guard_are_asked_scored_and_judged(plan_of: Planner, tmp_path: Path) -> None:
+async def test_own_prompts_and_an_lm_eval_task_are_asked_scored_and_judged(plan_of: Planner, tmp_path: Path) -> None:
     rows = [*scored(6), *unscored(3)]
-    plan = plan_of(tasks=[rows_file(tmp_path, rows), guard_file(tmp_path)])
+    plan = plan_of(tasks=[rows_file(tmp_path, rows), lm_eval_file(tmp_path)])
     engines = ScriptedEngines(Answers(plan))
     engines.handlers["fp8"] = Answers(plan, worse=True)
     out = tmp_path / "run"

@@ -11,7 +11,6 @@ import yaml
 from kveval.errors import ConfigError, DataError
 from kveval.tasks.assembly.chat import ChatTemplate
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.external import hub
 from kveval.tasks.external.fixed_prompts import FixedPromptTask, fixed_prompt_samples
 from kveval.tasks.external.lm_eval import load_lm_eval_task
 
@@ -100,7 +99,7 @@ def test_few_shot_examples_are_the_same_every_time_and_for_every_number_of_docum
         assert text.endswith(f"Question: {row['question']}\nAnswer:")
 
 
-def test_a_guards_samples_are_records_like_any_others(tmp_path: Path, rows: Path) -> None:
+def test_samples_are_like_those_of_any_other_task(tmp_path: Path, rows: Path) -> None:
     given = tiny_qa(tmp_path, rows)
     samples = fixed_prompt_samples(given, PromptFormat.stand_in(), ChatTemplate(tmp_path, {}))
     assert len({sample.sample_id for sample in samples}) == len({sample.haystack_id for sample in samples}) == 3
@@ -157,7 +156,7 @@ def test_a_scorer_that_fails_on_an_output_says_so(tmp_path: Path, rows: Path) ->
         ({"doc_to_text": "{{"}, "cannot be loaded: "),
     ],
 )
-def test_what_cannot_be_a_guard_is_refused_in_one_line(
+def test_a_task_that_cannot_be_asked_is_refused_in_one_line(
     tmp_path: Path, rows: Path, changes: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(ConfigError) as refused:
@@ -166,14 +165,14 @@ def test_what_cannot_be_a_guard_is_refused_in_one_line(
     assert "\n" not in str(refused.value)
 
 
-def test_more_documents_than_there_are(tmp_path: Path, rows: Path) -> None:
+def test_more_documents_than_there_are_is_refused(tmp_path: Path, rows: Path) -> None:
     with pytest.raises(ConfigError, match=r"samples=4 of lm_eval:.*; use: up to 3, the documents it has"):
         tiny_qa(tmp_path, rows, 4)
     assert len(load_lm_eval_task(f"lm_eval:{tmp_path / 'tiny_qa.yaml'}", None, 100).prompts("chat")) == 3
     assert len(load_lm_eval_task(f"lm_eval:{tmp_path / 'tiny_qa.yaml'}", None, 2).prompts("chat")) == 2
 
 
-def test_a_task_without_documents(tmp_path: Path) -> None:
+def test_a_task_without_documents_is_refused(tmp_path: Path) -> None:
     (tmp_path / "none.jsonl").write_text("")
     with pytest.raises(ConfigError, match=r"tiny_qa\.yaml has no documents; use: a task whose data has rows"):
         tiny_qa(tmp_path, tmp_path / "none.jsonl")
@@ -196,12 +195,12 @@ def test_a_scorer_that_fails_on_the_first_document_is_refused(tmp_path: Path, ro
     assert f"failing.yaml {says}" in str(refused.value)
 
 
-def test_no_such_file(tmp_path: Path) -> None:
+def test_a_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nothing\.yaml: no such file; use: a task's YAML file, or its name"):
         load_lm_eval_task(f"lm_eval:{tmp_path / 'nothing.yaml'}")
 
 
-def test_data_on_a_hub_that_is_not_there_is_a_clear_end_and_soon(tmp_path: Path, rows: Path) -> None:
+def test_a_hub_that_cannot_be_reached_is_named_soon(tmp_path: Path, rows: Path) -> None:
     started = time.monotonic()
     with pytest.raises(DataError) as refused:
         tiny_qa(tmp_path, rows, dataset_path="openai/gsm8k", dataset_kwargs=None)
@@ -209,31 +208,6 @@ def test_data_on_a_hub_that_is_not_there_is_a_clear_end_and_soon(tmp_path: Path,
     assert "its data has to be downloaded, and http://127.0.0.1:9 cannot be reached" in str(refused.value)
     assert "\n" not in str(refused.value)
     assert refused.value.exit_code == 3
-
-
-def test_libraries_are_as_they_were_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    import huggingface_hub.constants as constants
-
-    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    before = constants.HF_HUB_OFFLINE
-    with hub.hub_bounded():
-        assert constants.HF_HUB_OFFLINE is True
-    assert before == constants.HF_HUB_OFFLINE
-    with monkeypatch.context() as patched:
-        patched.setattr(hub, "_answers", lambda: True)
-        with hub.hub_bounded():
-            assert before == constants.HF_HUB_OFFLINE
-
-
-def test_an_environment_that_says_offline_is_believed_by_libraries_already_imported(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    import huggingface_hub.constants as constants
-
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with hub.hub_bounded():
-        assert constants.HF_HUB_OFFLINE is True
 
 
 @pytest.mark.timeout(180)

@@ -13,7 +13,7 @@ import pytest
 
 from kveval.tasks.corpora import bfcl
 from kveval.tasks.corpora.texts import BFCL
-from kveval.tasks.scoring.call_match import same_call, same_calls
+from kveval.tasks.scoring.call_match import same_call, same_calls, same_in_any_order
 
 
 class Language(Enum):
@@ -125,3 +125,11 @@ def test_several_calls_are_judged_as_bfcl_judges_them(checker):
             assert ours == theirs, (made, request.expected)
             outcomes.append(ours)
     assert 0.3 < sum(outcomes) / len(outcomes) < 0.7
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected", "same"),
+    [("ab", "ba", True), ("aab", "aba", True), ("ab", "aab", False), ("aab", "ab", False), ("", "", True)],
+)
+def test_calls_pair_in_any_order(calls, expected, same):
+    assert same_in_any_order(list(calls), list(expected), lambda one, other: one == other) is same

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kveval.tasks.scoring.json_answers import json_values, same_json
+from kveval.tasks.scoring.json_answers import json_values, loads, same_json
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 JSON = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10)
@@ -30,3 +30,9 @@ def test_hostile_brackets_hold_nothing_and_cost_little(text):
 def test_equality_is_jsons(one, other, same):
     assert same_json(one, other) is same
     assert same_json({"k": [one]}, {"k": [other]}) is same
+
+
+@pytest.mark.parametrize("text", ["NaN", '{"a": Infinity}', "{'a': 1}", "", "[" * 100_000])
+def test_a_text_that_is_not_json_is_refused(text):
+    with pytest.raises(ValueError, match=r"."):
+        loads(text)

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from support import DATA
 
-from kveval.tasks.families.code.scorers import function_named, line_completed, program_of, program_passes, value_named
+from kveval.tasks.families.code.scorers import function_named, line_completed, program_passes, value_named
 
 ROWS = yaml.safe_load((DATA / "code_answers.yaml").read_text())
 HELPER = "def merge_lantern(amber, *, crisp):\n    return amber * 37 + crisp"
@@ -44,11 +44,6 @@ def test_edit_similarity_tells_near_from_far():
     doc = {"answers": ["amber_falcon, crisp_oak=None):"], "answer_lead": "def merge_lantern("}
     near, far = (line_completed(doc, [text])["edit_similarity"] for text in ("amber_falcon, crisp_oak):", "*args):"))
     assert far < 0.3 < 0.8 < near < 1
-
-
-@pytest.mark.parametrize("row", ROWS["program_of"], ids=lambda row: row["output"])
-def test_programs_are_found(row):
-    assert program_of(row["output"], "solve", "\n```python\ndef solve(x):") == row["code"]
 
 
 @pytest.mark.parametrize(
