@@ -52,7 +52,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planning without a model's tokenizer, and every task loaded once."""
     monkeypatch.setattr(PromptFormat, "load", lambda *_: PromptFormat.stand_in())
     monkeypatch.setattr(
-        "kveval.measure.plan.plan.load_tasks",
+        "kveval.measure.plan.tasks.load_tasks",
         lambda names, folder: load_tasks(names, folder) if folder else _tasks(*names),
     )
 

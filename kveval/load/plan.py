@@ -1,8 +1,8 @@
-"""From configuration to levels and launches of a load measurement."""
+"""From a configuration to the levels and launches of a load measurement."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,21 +10,15 @@ from kveval.config.load import LoadConfig
 from kveval.config.sweep import SweepConfig
 from kveval.engines.installation import Installation
 from kveval.engines.variants import ResolvedVariant
-from kveval.measure.plan.plan import (
-    Plan,
-    check_flags,
-    check_load_fits,
-    flag_tokens,
-    hash_models,
-    plan_variants,
-    windows,
-)
-from kveval.models.checkpoint import Model, read_model
+from kveval.measure.plan.inputs import hash_models
+from kveval.measure.plan.limits import SPARE_TOKENS, check_load_fits
+from kveval.measure.plan.plan import Plan
+from kveval.measure.plan.prompts import check_same_prompts, read_prompt_format
+from kveval.measure.plan.variants import max_model_len_flag, plan_variants
+from kveval.models.checkpoint import Model
 from kveval.run.load_results import Level
+from kveval.run.manifest import Role
 from kveval.tasks.assembly.prompt import PromptFormat
-
-# Room for what a server adds to a prompt, such as its beginning-of-sequence token.
-_SLACK_TOKENS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +26,8 @@ class LoadPlan:
     """Everything decided before an engine starts.
 
     Attributes:
-        variants: baseline and candidates, and where asked for the baseline again. Controls are left out: their speed is
-            that of the emulation.
+        variants: baseline and candidates, and if the configuration asks for it the baseline again. Controls are left
+            out: their speed is the speed of the emulation.
         levels: in the order they are measured; the last may be the longest context.
         max_model_len: prompt plus output every server takes, in tokens.
     """
@@ -54,30 +48,26 @@ class LoadPlan:
 
 
 def make_load_plan(config: SweepConfig, installation: Installation) -> LoadPlan:
-    """A load measurement of its own. Raises UsageError: one line naming the key, the value and what is allowed."""
+    """Plans a load measurement without a sweep.
+
+    Raises:
+        UsageError: one line that names the key, the value and what to use instead.
+    """
     load = config.load or LoadConfig()
-    check_flags(config)
-    variants = _measured(plan_variants(config, installation), load)
-    model = read_model(config.model)
-    models = {
-        variant.name: read_model(variant.config.model, f"variants.{variant.name}.model")
-        if variant.config.model
-        else model
-        for variant in variants
-    }
-    longest = max([*load.prompt_lengths, *config.context_lengths]) + load.output_tokens + _SLACK_TOKENS
-    for whose, window in windows(config, variants, models):
-        check_load_fits(load, whose, window)
-        longest = min(longest, window)
-    longest = _served_tokens(config, variants, longest)
-    prompt_format = PromptFormat.load(model.path, config.prompt_style, config.chat_template_kwargs)
+    variants = plan_variants(config, installation).with_roles(_roles(load))
+    check_load_fits(load, variants.limits)
+    prompt_format = read_prompt_format(config, variants.model.path)
+    check_same_prompts(variants, prompt_format)
+    longest = max([*load.prompt_lengths, *config.context_lengths]) + load.output_tokens + SPARE_TOKENS
+    longest = min([longest, *(limit.tokens for limit in variants.limits)])
+    longest = _served_tokens(config, variants.variants, longest)
     levels = list(_levels(load, longest, config.seed))
-    return LoadPlan(config, load, installation, models, prompt_format, variants, levels, longest)
+    return LoadPlan(config, load, installation, variants.models, prompt_format, variants.variants, levels, longest)
 
 
 def load_plan_of(plan: Plan, load: LoadConfig) -> LoadPlan:
-    """The load part of a sweep, on the servers that the sweep launches anyway."""
-    variants = _measured(plan.variants, load)
+    """Plans the load part of a sweep, on the servers that the sweep launches anyway."""
+    variants = [variant for variant in plan.variants if variant.role in _roles(load)]
     models = {variant.name: plan.models[variant.name] for variant in variants}
     longest = _served_tokens(plan.config, variants, plan.max_model_len)
     levels = list(_levels(load, longest, plan.config.seed))
@@ -86,14 +76,13 @@ def load_plan_of(plan: Plan, load: LoadConfig) -> LoadPlan:
     )
 
 
-def _measured(variants: list[ResolvedVariant], load: LoadConfig) -> list[ResolvedVariant]:
-    roles = ("baseline", "candidate", "aa") if load.aa else ("baseline", "candidate")
-    return [variant for variant in variants if variant.role in roles]
+def _roles(load: LoadConfig) -> tuple[Role, ...]:
+    return ("baseline", "candidate", "aa") if load.aa else ("baseline", "candidate")
 
 
-def _served_tokens(config: SweepConfig, variants: list[ResolvedVariant], asked: int) -> int:
-    """What every server takes: a configured max-model-len wins over what kveval would ask for."""
-    return min(flag_tokens(config.engine.args | v.config.engine_args) or asked for v in variants)
+def _served_tokens(config: SweepConfig, variants: Iterable[ResolvedVariant], planned: int) -> int:
+    """Returns what every server takes: a configured max-model-len wins over what kveval would ask for."""
+    return min(max_model_len_flag(config, variant.config) or planned for variant in variants)
 
 
 def _levels(load: LoadConfig, max_model_len: int, seed: int) -> Iterator[Level]:
@@ -113,7 +102,7 @@ def _levels(load: LoadConfig, max_model_len: int, seed: int) -> Iterator[Level]:
         for rate in load.request_rates:
             yield Level(kind="open", request_rate=rate, prompt_lengths=prompt_lengths, **of_every_level)
     if load.longest_context:
-        longest = max_model_len - load.output_tokens - _SLACK_TOKENS
+        longest = max_model_len - load.output_tokens - SPARE_TOKENS
         alone = of_every_level | {"requests": 1, "warmup_requests": 0}
         yield Level(kind="longest", concurrency=1, prompt_lengths=[longest], **alone)
 

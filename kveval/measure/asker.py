@@ -11,10 +11,12 @@ from kveval.engines.client.client import Client
 from kveval.engines.metrics import counters
 from kveval.engines.session import Session
 from kveval.measure.counters import Counted
+from kveval.measure.haystacks import group_by_haystack
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
 from kveval.measure.records import record_of, request_of
-from kveval.measure.schedule import Remaining, ask_all, group_by_haystack
+from kveval.measure.remaining import Remaining
+from kveval.measure.schedule import ask_all
 from kveval.measure.sharing import planned_hit_tokens
 from kveval.run.directory import RunDirectory
 from kveval.tasks.sample import Sample

@@ -8,10 +8,12 @@ from dataclasses import replace
 
 from kveval.engines.session import Session
 from kveval.engines.variants import ResolvedVariant
+from kveval.measure.haystacks import HaystackSamples
+from kveval.measure.plan.cold import cold_tokens, is_cold_checked
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
 from kveval.measure.records import record_of, request_of
-from kveval.measure.schedule import Group, ask_all, cold_tokens, is_cold_checked
+from kveval.measure.schedule import ask_all
 from kveval.run.directory import RunDirectory
 from kveval.run.facts import Facts
 from kveval.run.manifest import Manifest
@@ -93,7 +95,7 @@ class ColdStage:
                 self._reporter.answered(record, cold_tokens(sample))
 
             await ask_all(
-                [Group(sample.sample_id, (sample,)) for sample in missing],
+                [HaystackSamples(sample.sample_id, (sample,)) for sample in missing],
                 ask,
                 capacity_tokens=facts.kv_capacity_tokens,
                 max_in_flight=min(self._plan.config.requests.max_in_flight, facts.max_num_seqs or 1 << 30),

@@ -5,26 +5,23 @@ This needs the model's tokenizer and the texts, but no engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kveval.config.sweep import SweepConfig, validate_config
 from kveval.errors import KvevalError, RunDirectoryError
-from kveval.measure.plan.fixed_prompts import load_fixed_prompt_tasks
-from kveval.measure.plan.plan import cells_of, samples_of_cell
-from kveval.measure.plan.route import choose_route, server_template
+from kveval.measure.plan.cells import plan_cells
+from kveval.measure.plan.prompts import read_prompts
+from kveval.measure.plan.samples import fixed_samples, generated_samples
+from kveval.measure.plan.tasks import read_tasks
 from kveval.models.checkpoint import read_model
 from kveval.run.directory import RunDirectory
 from kveval.run.manifest import Manifest
 from kveval.run.records import Record
 from kveval.run.samples import SampleRow
-from kveval.tasks.assembly.chat import ChatTemplate
-from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.external.fixed_prompts import fixed_prompt_samples
-from kveval.tasks.loader import load_tasks
 from kveval.tasks.sample import Sample
+from kveval.tasks.task_files import PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +85,16 @@ def rebuild_prompt(manifest: Manifest, row: SampleRow) -> tuple[Sample, str]:
     """
     where = f"sample {row.sample_id}: its prompt cannot be built again"
     try:
-        config = _config(manifest)
-        prompt_format = PromptFormat.load(config.model, config.prompt_style, config.chat_template_kwargs)
+        config = _config(manifest, row)
+        tasks = read_tasks(config)
+        prompts = read_prompts(config, config.model, tasks)
         known = manifest.inputs.get("tokenizer")
-        if known is not None and prompt_format.tokenizer_sha256 != known:
+        if known is not None and prompts.format.tokenizer_sha256 != known:
             raise RunDirectoryError(f"{where}: the tokenizer of {config.model} differs from the run's")
-        for sample in _candidates(config, row, prompt_format):
-            if sample.sample_id == row.sample_id:
-                break
-        else:
+        cells = [cell for cell in plan_cells(config, tasks) if cell.context_length == row.context_length]
+        samples = [*generated_samples(cells, tasks, prompts), *fixed_samples(tasks, prompts)]
+        sample = next((sample for sample in samples if sample.sample_id == row.sample_id), None)
+        if sample is None:
             raise RunDirectoryError(
                 f"{where}: this version of kveval and these texts make different samples of {row.task}"
             )
@@ -106,31 +104,16 @@ def rebuild_prompt(manifest: Manifest, row: SampleRow) -> tuple[Sample, str]:
         raise RunDirectoryError(f"{where}: {error}") from error
     if sample.prompt.sha256() != row.prompt_sha256:
         raise RunDirectoryError(f"{where}: prompt_sha256 differs from the run's")
-    return sample, prompt_format.decode(int(token) for token in sample.prompt.token_ids())
+    return sample, prompts.format.decode(int(token) for token in sample.prompt.token_ids())
 
 
-def _config(manifest: Manifest) -> SweepConfig:
-    """Returns the run's configuration, with the folder where the model was found."""
+def _config(manifest: Manifest, row: SampleRow) -> SweepConfig:
+    """Returns the run's configuration with the row's task only, and the folder where the model was found."""
     config = validate_config(manifest.config, "the manifest's config")
     found = manifest.variants[manifest.baseline].spec.get("model")
     path = Path(found) if isinstance(found, str) and Path(found).is_dir() else read_model(config.model).path
-    return config.model_copy(update={"model": path})
-
-
-def _candidates(config: SweepConfig, row: SampleRow, prompt_format: PromptFormat) -> Iterator[Sample]:
-    """Yields the samples of the row's cell, or of its whole task if the task has fixed prompts."""
-    chat = ChatTemplate(config.model, config.chat_template_kwargs, server_template(config))
-    for wanted in config.tasks:
-        if wanted.has_fixed_prompts or wanted.name != row.task:
-            continue
-        task = load_tasks([wanted.name], config.include_path)[wanted.name]
-        route = choose_route(task, config, chat)
-        routes = {} if route is None else {task.name: route}
-        for cell in cells_of(config, wanted, task):
-            if cell.context_length == row.context_length:
-                yield from samples_of_cell(task, cell, prompt_format, chat, routes)
-        return
-    given = config.model_copy(update={"tasks": [wanted for wanted in config.tasks if wanted.has_fixed_prompts]})
-    for one in load_fixed_prompt_tasks(given):
-        if one.task.name == row.task:
-            yield from fixed_prompt_samples(one, prompt_format, chat)
+    generated = [task for task in config.tasks if not task.has_fixed_prompts]
+    tasks = [task for task in generated if task.name.removeprefix(PREFIX) == row.task]
+    # The name of an lm-eval task may be known only after it is loaded.
+    tasks = tasks or [task for task in config.tasks if task.has_fixed_prompts]
+    return config.model_copy(update={"model": path, "tasks": tasks})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kveval.measure.schedule import group_by_haystack
+from kveval.measure.haystacks import group_by_haystack
 from kveval.run.facts import Facts
 from kveval.run.findings import Finding
 from kveval.tasks.sample import Sample

@@ -13,12 +13,15 @@ from kveval.engines.variants import ResolvedVariant
 from kveval.errors import EngineError, FactsError, ResumeError
 from kveval.measure.asker import SampleAsker, ServerBrokenError
 from kveval.measure.cold import ColdStage
+from kveval.measure.haystacks import tokens_to_compute
 from kveval.measure.manifest_file import ManifestFile
-from kveval.measure.plan.identity import check_same_engine, check_same_run, new_manifest
+from kveval.measure.plan.cold import cold_tokens
+from kveval.measure.plan.manifest import new_manifest
 from kveval.measure.plan.plan import Plan
+from kveval.measure.plan.resume import check_same_engine, resumed_manifest
 from kveval.measure.progress import Reporter
 from kveval.measure.records import sample_row
-from kveval.measure.schedule import Remaining, cold_tokens, prefill_shares
+from kveval.measure.remaining import Remaining
 from kveval.measure.stage import Stage
 from kveval.run.directory import RunDirectory
 from kveval.run.facts import Facts
@@ -63,12 +66,7 @@ async def sweep(
 
 def _manifest(run: RunDirectory, plan: Plan) -> Manifest:
     fresh = new_manifest(plan)
-    if not run.exists():
-        return fresh
-    manifest = run.read_manifest()
-    check_same_run(manifest, fresh)
-    variants = {name: manifest.variants.get(name, new) for name, new in fresh.variants.items()}
-    return manifest.model_copy(update={"status": "running", "finished": None, "variants": variants})
+    return resumed_manifest(run.read_manifest(), fresh) if run.exists() else fresh
 
 
 class _Sweep:
@@ -90,7 +88,7 @@ class _Sweep:
         self._cold = ColdStage(plan, run, manifest.manifest, reporter, retry_errors=retry_errors)
         self._stages = [self._cold, *stages]
         self._open_engine = open_engine
-        self._tokens = prefill_shares(plan.samples)
+        self._tokens = tokens_to_compute(plan.samples)
         self._missing = {variant.name: self._unanswered(variant) for variant in plan.variants}
 
     def _unanswered(self, variant: ResolvedVariant) -> list[Sample]:

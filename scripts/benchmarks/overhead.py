@@ -13,9 +13,9 @@ import httpx
 
 from benchmarks.server import Server
 from kveval.engines.client.client import Client
+from kveval.measure.haystacks import group_by_haystack
 from kveval.measure.plan.plan import Plan
 from kveval.measure.records import request_of
-from kveval.measure.schedule import group_by_haystack
 
 _PAIRS = 9
 # The same as in the schedule. Repeated, because the loop must not depend on what it is compared with.

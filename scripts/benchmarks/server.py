@@ -17,7 +17,7 @@ from kveval.config.sweep import SweepConfig
 from kveval.engines.installation import Installation
 from kveval.engines.registry import find_installation
 from kveval.engines.vllm.engine import VLLMEngine
-from kveval.measure.plan.plan import Plan, make_plan, plan_variants
+from kveval.measure.plan.plan import Plan, make_plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
 from kveval.run.facts import Facts
@@ -98,12 +98,13 @@ async def serve(on_status: Callable[[str], None]) -> AsyncIterator[Server]:
     """Serves SmolLM2 on a BF16 cache."""
     config = _config([1024], samples=1, questions_per_haystack=1)
     installation = find_installation(config.engine)
+    plan = make_plan(config, installation)
     with tempfile.TemporaryDirectory() as folder:
         engine = VLLMEngine(
-            plan_variants(config, installation)[0],
+            plan.variants[0],
             config=config.engine,
             installation=installation,
-            model=make_plan(config, installation).model.path,
+            model=plan.model.path,
             max_model_len=LONGEST_TOKENS + _OUTPUT_TOKENS,
             logprobs=config.requests.logprobs,
             log_path=Path(folder) / "engine.log",

@@ -113,7 +113,7 @@ def test_a_failed_baseline_shows_the_end_of_its_log(
         ("engine: {pythn: x}", ["unknown key 'engine.pythn'", "did you mean 'python'"]),
         ("variants: [{name: x, kv_cache_dtype: fp8, dtype: y}]", ["unknown key 'variants.0.dtype'", "kv_cache_dtype"]),
         ("variants: [bf16, fp9]", ["'fp9' is not a variant", "did you mean 'fp8'"]),
-        ("variants: [{name: x, kv_cache_dtype: fp9}]", ["'fp9' is not a vLLM cache dtype", "did you mean"]),
+        ("variants: [bf16, {name: x, kv_cache_dtype: fp9}]", ["variants.x: kv_cache_dtype: ", "'fp9'", "use on CPU"]),
         ("variants: [fp8]", ["baseline", "'bf16' is not among the variants"]),
         ("variants: [fp8]\nbaseline: fp8", ["baseline", "'fp8' is itself quantized", "allowed"]),
         ("variants: [bf16, bf16]", ["variants: bf16 is listed twice", "allowed"]),
@@ -121,14 +121,14 @@ def test_a_failed_baseline_shows_the_end_of_its_log(
         ("variants: []", ["variants: [] is not allowed"]),
         ("tasks: [niah_singel]", ["unknown task 'niah_singel'", "did you mean 'niah_single'"]),
         ("context_lengths: [4kk]", ["context_lengths.0", "'4kk' is not a context length", "allowed"]),
-        ("context_lengths: [64k]", ["context_lengths: 65536", "window of 8192", "allowed: up to"]),
+        ("context_lengths: [64k]", ["niah_single: 65536 prompt tokens", "model (8192 tokens)", "use: up to"]),
         ("samples: 0", ["samples: 0 is not allowed", "use: a number above 0"]),
         ("samples: many", ["samples: 'many' is not allowed"]),
         ("aa_share: .nan", ["aa_share: nan is not allowed"]),
         ("haystack: novels", ["haystack: 'novels' is not allowed", "'essays', 'wikipedia' or 'generated'"]),
         ("model: nowhere", ["model: ", "nowhere is no folder", "or a folder with a Hugging Face checkpoint"]),
         ("requests: {logprobs: 50}", ["requests.logprobs: 50 is not allowed", "20"]),
-        ("engine: {args: {port: 1}}", ["engine.args: 'port' is set by kveval", "allowed: engine.port"]),
+        ("engine: {args: {port: 1}}", ["engine.args: 'port' is set by kveval", "use engine.port"]),
         ("model: [", ["nightly.yaml (line ", "not YAML"]),
         ("- a\n- b", ["not a mapping of keys to values but list", "allowed keys: model"]),
         ("", ["not a mapping of keys to values but NoneType"]),
@@ -153,11 +153,14 @@ def test_bad_configurations(
     ("flags", "words"),
     [
         (["--lengths", "4kk"], ["--lengths", "'4kk' is not a context length", "allowed: tokens such as 4096"]),
-        (["--lengths", "64k"], ["context_lengths: 65536", "window of 8192"]),
+        (["--lengths", "64k"], ["context_lengths of niah_single: 65536 prompt tokens"]),
         (["--lengths", "64"], ["niah_single", "context_length 64", "the minimum is"]),
         (["--variants", "bf16,fp9"], ["'fp9' is not a variant", "did you mean 'fp8'"]),
         (["--variants", ""], ["variants: [] is not allowed"]),
-        (["--variants", "bf16,int4_per_token_head"], ["variants.int4_per_token_head", "corrupts its cache", "allowed"]),
+        (
+            ["--variants", "bf16,int4_per_token_head"],
+            ["variants.int4_per_token_head", "corrupts its cache", "use on CPU"],
+        ),
         (["--tasks", "niah_singel"], ["unknown task 'niah_singel'", "did you mean 'niah_single'"]),
         (["--samples", "0"], ["samples: '0' is not allowed"]),
         (["--seed", "-1"], ["seed: '-1' is not allowed"]),
@@ -208,7 +211,7 @@ def test_an_out_that_is_taken(
     result = kveval("sweep", config(seed=3), "--out", str(tmp_path / "run"))
     refused(result, f"--out {tmp_path}/run: holds a run already", "allowed: an empty or new folder, or --resume")
     result = kveval("sweep", config(seed=3), "--out", str(tmp_path / "run"), "--resume")
-    refused(result, "--resume: seed was 0 in this run and is 3 now", "allowed")
+    refused(result, "--resume: seed was 0 in this run and is 3 now", "or a new --out")
     after = {path: path.read_bytes() for path in before}
     assert {path.name for path in before if before[path] != after[path]} <= {"lock"}
 

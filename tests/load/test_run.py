@@ -344,7 +344,7 @@ async def test_a_sweep_loads_its_servers(plan_of: Callable[..., Plan], tmp_path:
 
 def test_what_the_plan_refuses(load_plan: Planner) -> None:
     with pytest.raises(
-        PlanError, match=r"load.prompt_lengths: 8192 with 5 output tokens does not fit .* 8192; allowed"
+        PlanError, match=r"load.prompt_lengths: 8192 prompt tokens and 5 output tokens do not fit .*8192 tokens.; use"
     ):
         load_plan({"prompt_lengths": ["8k"]})
     with pytest.raises(ConfigError, match="load: concurrency, request_rates: both empty"):

@@ -11,10 +11,11 @@ import pytest
 import tenacity
 from support.scripted import Oracle, Reply, ScriptedEngines
 
+from kveval.measure.haystacks import group_by_haystack
+from kveval.measure.plan.cold import cold_samples
 from kveval.measure.plan.describe import describe
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import SilentReporter
-from kveval.measure.schedule import cold_samples, group_by_haystack
 from kveval.measure.sweep import sweep
 from kveval.run.directory import RunDirectory
 from kveval.run.manifest import Manifest

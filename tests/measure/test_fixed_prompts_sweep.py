@@ -112,18 +112,16 @@ def test_context_lengths_are_not_needed_for_given_prompts(plan_of: Planner, tmp_
 def test_a_bad_row_ends_planning_before_the_model_is_read(
     plan_of: Planner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kveval.measure.plan.plan.PromptFormat.load", lambda *_: pytest.fail("read the tokenizer"))
+    monkeypatch.setattr("kveval.measure.plan.prompts.PromptFormat.load", lambda *_: pytest.fail("read the tokenizer"))
     with pytest.raises(ConfigError, match=r"mine\.jsonl line 2: answer: not given"):
         plan_of(tasks=[rows_file(tmp_path, [*scored(1), {"prompt": "x"}])])
 
 
 def test_a_row_longer_than_the_models_window_is_refused(plan_of: Planner, tmp_path: Path) -> None:
     rows = [*scored(1), *scored(1, start=PAGE * 6)]
-    with pytest.raises(
-        PlanError, match=r"mine\.jsonl line 2: \d+ prompt tokens with 256 output tokens do not fit the mod"
-    ):
+    with pytest.raises(PlanError, match=r"mine\.jsonl line 2: \d+ prompt tokens and 256 output tokens do not fit"):
         plan_of(tasks=[rows_file(tmp_path, rows)])
-    with pytest.raises(PlanError, match=r"line 1: .* do not fit max-model-len of bf16, 250; use"):
+    with pytest.raises(PlanError, match=r"line 1: .* do not fit max-model-len of bf16 \(258 tokens\); the output"):
         plan_of(tasks=[rows_file(tmp_path, rows)], engine={"args": {"max-model-len": 258}})
 
 
@@ -198,7 +196,7 @@ async def test_a_changed_file_cannot_be_resumed(plan_of: Planner, tmp_path: Path
     plan = plan_of(tasks=[rows_file(tmp_path, scored(3))])
     await run(plan, tmp_path / "run", ScriptedEngines(Answers(plan)))
     changed = plan_of(tasks=[rows_file(tmp_path, [*scored(2), {**scored(3)[2], "answer": "7"}])])
-    with pytest.raises(ResumeError, match="task/mine is not the one this run was made with"):
+    with pytest.raises(ResumeError, match="task/mine changed since this run was made"):
         await run(changed, tmp_path / "run", ScriptedEngines(Answers(changed)), resume=True)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kveval.errors import RunDirectoryError
-from kveval.measure.plan.identity import new_manifest
+from kveval.measure.plan.manifest import new_manifest
 from kveval.measure.plan.plan import Plan
 from kveval.measure.rebuild import rebuild_prompt
 from kveval.run.samples import SampleRow

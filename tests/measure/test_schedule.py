@@ -4,32 +4,19 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples import sample
 
-from kveval.measure.schedule import Group, Remaining, TokenBudget, ask_all, group_by_haystack
-from kveval.tasks.sample import Prompt, Sample
-
-
-def sample(haystack: str, number: int, *, shared: int = 100, tail: int = 10, output: int = 8) -> Sample:
-    return Sample(
-        sample_id=f"{haystack}-{number}",
-        haystack_id=haystack,
-        task="niah_single",
-        family="needle",
-        context_length=shared + tail,
-        prompt=Prompt(np.zeros(shared, np.int32), np.zeros(tail, np.int32)),
-        depth_percent=None,
-        doc={},
-        max_output_tokens=output,
-    )
+from kveval.measure.haystacks import HaystackSamples
+from kveval.measure.schedule import TokenBudget, ask_all
+from kveval.tasks.sample import Sample
 
 
-def group(haystack: str, questions: int, *, shared: int = 100, tail: int = 10, output: int = 8) -> Group:
+def group(haystack: str, questions: int, *, shared: int = 100, tail: int = 10, output: int = 8) -> HaystackSamples:
     samples = (sample(haystack, n, shared=shared, tail=tail, output=output) for n in range(questions))
-    return Group(haystack, tuple(samples))
+    return HaystackSamples(haystack, tuple(samples))
 
 
 class Server:
@@ -57,19 +44,6 @@ class Server:
             await asyncio.sleep(0)
         self.in_flight.remove(one)
         self.primed.add(one.haystack_id)
-
-
-def test_groups_keep_the_order_of_samples_short_contexts_first() -> None:
-    samples = [
-        sample("long", 0, shared=900),
-        sample("a", 0),
-        sample("b", 0),
-        sample("a", 1),
-        sample("long", 1, shared=901),
-    ]
-    groups = group_by_haystack(samples)
-    assert [g.haystack_id for g in groups] == ["a", "b", "long"]
-    assert [[s.sample_id for s in g.samples] for g in groups] == [["a-0", "a-1"], ["b-0"], ["long-0", "long-1"]]
 
 
 groups_of_any_size = st.lists(
@@ -194,17 +168,3 @@ async def test_a_cancelled_holder_gives_its_tokens_back() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert budget.in_flight == 0
-
-
-def test_what_was_in_flight_when_a_server_broke_is_suspect() -> None:
-    samples = [sample("a", n) for n in range(4)]
-    remaining = Remaining(samples)
-    for one in samples[:3]:
-        remaining.begin(one)
-    remaining.done(samples[0])
-    assert remaining.unsuspected() == samples[1:]
-    remaining.suspect_in_flight()
-    assert remaining.suspects() == samples[1:3]
-    assert remaining.unsuspected() == samples[3:]
-    remaining.done(samples[1])
-    assert remaining.suspects() == samples[2:3]

@@ -7,8 +7,9 @@ from typing import Any
 
 from kveval.config.endpoint import EndpointConfig
 from kveval.engines.speculation import speculation_notes
+from kveval.measure.haystacks import group_by_haystack
+from kveval.measure.plan.cold import is_cold_checked
 from kveval.measure.plan.plan import Plan
-from kveval.measure.schedule import group_by_haystack, is_cold_checked
 from kveval.tasks.sample import Sample
 
 # Assumed for the estimate only: useful arithmetic per second of one CPU core, and of a data-centre GPU.
@@ -20,9 +21,9 @@ _GPU_LAUNCH_SECONDS = 120.0
 
 def describe(plan: Plan) -> dict[str, Any]:
     """The plan as data: what ``kveval sweep --dry-run`` prints."""
-    groups = group_by_haystack(plan.samples)
+    haystacks = group_by_haystack(plan.samples)
     unshared = sum(len(sample.prompt) for sample in plan.samples)
-    shared = sum(group.shared_tokens + sum(len(s.prompt.tail) for s in group.samples) for group in groups)
+    shared = sum(haystack.shared_tokens + sum(len(s.prompt.tail) for s in haystack.samples) for haystack in haystacks)
     output = sum(sample.max_output_tokens for sample in plan.samples)
     share = len(plan.aa_sample_ids) / len(plan.samples)
     passes = sum(share if variant.role == "aa" else 1.0 for variant in plan.variants)
@@ -49,7 +50,7 @@ def describe(plan: Plan) -> dict[str, Any]:
         "notes": speculation_notes(plan.variants),
         "cells": _cell_rows(plan),
         "samples": len(plan.samples),
-        "haystacks": len(groups),
+        "haystacks": len(haystacks),
         "prompt_tokens": unshared,
         "prefill_tokens_without_sharing": unshared,
         "prefill_tokens_with_sharing": shared,

@@ -1,18 +1,17 @@
-"""Whether a task's prompts go through the chat endpoint, with tools or without, or as text to the completion endpoint.
+"""Chooses whether a task is asked through the chat endpoint, with tools or without, or through the completion endpoint.
 
-Decided per task from what the chat template renders and what the engine is started with, the same for all variants,
-because one prompt is asked of all of them.
+The chat template and the engine's flags decide. The choice is the same for all variants: all get the same prompts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from kveval.config.sweep import SweepConfig
 from kveval.errors import ConfigError, PlanError
+from kveval.measure.plan.variants import flags_of
 from kveval.tasks.assembly.chat import ChatTemplate, Lack
 from kveval.tasks.task import Task
 
@@ -42,7 +41,7 @@ class Route:
 
 
 def choose_route(task: Task, config: SweepConfig, template: ChatTemplate) -> Route | None:
-    """None: a task that knows no other way than text."""
+    """Chooses the route of a task. Returns None if the task can only be asked in text."""
     form = task.chat_form
     if form is None:
         return None
@@ -53,7 +52,7 @@ def choose_route(task: Task, config: SweepConfig, template: ChatTemplate) -> Rou
         if chat == "none" or (chat, form) == ("messages", "tools"):
             return Route("text", f"variants.{variant.name}.endpoint.chat is {chat}")
     if form == "tools" and not config.is_attached:
-        for name, flags in _flags_of_variants(config):
+        for name, flags in _flags_by_variant(config).items():
             missing = [flag for flag in _PARSER_FLAGS if flags.get(flag) in (None, False)]
             if missing:
                 return Route("text", f"the engine of {name} is started without {' and '.join(missing)}")
@@ -64,16 +63,16 @@ def choose_route(task: Task, config: SweepConfig, template: ChatTemplate) -> Rou
 
 
 def server_template(config: SweepConfig) -> str | None:
-    """The template that the engine's ``chat-template`` flag puts in place of the model's; None without the flag.
+    """Returns the template that the engine's ``chat-template`` flag sets; None if the engine uses the model's own.
 
     Raises:
         ConfigError: the flag names no readable file.
-        PlanError: variants have different ones.
+        PlanError: variants have different templates.
     """
-    found = {name: flags.get("chat-template") for name, flags in _flags_of_variants(config)}
+    found = {name: flags.get("chat-template") for name, flags in _flags_by_variant(config).items()}
     values = {str(value) for value in found.values() if value not in (None, False)}
     if len(values) > 1 or (values and None in found.values()):
-        raise PlanError(f"chat-template: differs between variants {', '.join(found)}; allowed: one for all")
+        raise PlanError(f"chat-template: differs between variants {', '.join(found)}; use one for all")
     if not values:
         return None
     value = values.pop()
@@ -83,10 +82,8 @@ def server_template(config: SweepConfig) -> str | None:
     try:
         return Path(value).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"engine.args.chat-template: {value} cannot be read; allowed: a template file") from error
+        raise ConfigError(f"engine.args.chat-template: {value} cannot be read; use a template file") from error
 
 
-def _flags_of_variants(config: SweepConfig) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for variant in config.variants:
-        flags = config.engine.args | variant.engine_args
-        yield variant.name, {name.lstrip("-").replace("_", "-"): value for name, value in flags.items()}
+def _flags_by_variant(config: SweepConfig) -> dict[str, dict[str, Any]]:
+    return {variant.name: flags_of(config, variant) for variant in config.variants}

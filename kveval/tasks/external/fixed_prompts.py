@@ -86,26 +86,6 @@ def fixed_prompt_samples(fixed: FixedPromptTask, prompt_format: PromptFormat, ch
     return list(samples.values())
 
 
-def check_fits(samples: Sequence[Sample], window: int, whose: str, *, least_output_tokens: int = 1) -> None:
-    """Checks that every prompt fits into a window with its output.
-
-    Args:
-        window: in tokens.
-        whose: the window as a message names it: "max-model-len of bf16,".
-        least_output_tokens: counted for the output where a prompt's own budget is smaller.
-
-    Raises:
-        PlanError: a prompt does not fit; names the first.
-    """
-    for sample in samples:
-        most = window - max(sample.max_output_tokens, least_output_tokens)
-        if len(sample.prompt) > most:
-            raise PlanError(
-                f"{sample.doc['source']}: {len(sample.prompt)} prompt tokens with {sample.max_output_tokens} output "
-                f"tokens do not fit {whose} {window}; use: prompts of up to {max(most, 0)}"
-            )
-
-
 def _token_ids(prompt: FixedPrompt, prompt_format: PromptFormat, chat: ChatTemplate) -> np.ndarray:
     if isinstance(prompt.content, str):
         return np.concatenate(

@@ -14,7 +14,6 @@ from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.external.fixed_prompts import (
     FixedPrompt,
     FixedPromptTask,
-    check_fits,
     fixed_prompt_samples,
     length_bin,
 )
@@ -105,16 +104,6 @@ def test_ids_depend_on_what_is_asked_and_not_on_the_line() -> None:
 def test_the_same_prompt_twice_is_refused_with_both_lines() -> None:
     with pytest.raises(PlanError, match=r"line 5: the same prompt and answer as prompts\.jsonl line 2; use"):
         samples_of([prompt("What?", 2), prompt("Other?", 3), prompt("What?", 5)])
-
-
-def test_what_does_not_fit_is_named() -> None:
-    samples = samples_of([prompt("short", 1), prompt("word " * 3000, 2)])
-    tokens = len(samples[1].prompt)
-    check_fits(samples, tokens + 16, "the model's window of")
-    with pytest.raises(
-        PlanError, match=rf"line 2: {tokens} prompt tokens with 16 output tokens do not fit the model's"
-    ):
-        check_fits(samples, tokens + 15, "the model's window of")
 
 
 def test_messages_need_a_chat_template() -> None:

@@ -1,0 +1,47 @@
+"""How many tokens a server takes in one request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kveval.config.load import LoadConfig
+from kveval.errors import PlanError
+
+SPARE_TOKENS = 8
+"""Left free above every prompt and its output: a server may add tokens, such as one for the beginning of the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLimit:
+    """The most tokens of a prompt and its output together that a variant's server takes.
+
+    Attributes:
+        name: what messages call it, such as ``max-model-len of fp8``.
+    """
+
+    name: str
+    tokens: int
+
+    def check(self, where: str, prompt_tokens: int, output_tokens: int) -> None:
+        """Checks one prompt with its output.
+
+        Args:
+            where: the key of the configuration that decides the prompt's length, or the row that has the prompt.
+
+        Raises:
+            PlanError: they do not fit.
+        """
+        most = self.tokens - output_tokens - SPARE_TOKENS
+        if prompt_tokens > most:
+            instead = f"use: up to {most} prompt tokens" if most > 0 else "the output alone does not fit"
+            raise PlanError(
+                f"{where}: {prompt_tokens} prompt tokens and {output_tokens} output tokens do not fit {self.name} "
+                f"({self.tokens} tokens); {instead}"
+            )
+
+
+def check_load_fits(load: LoadConfig, limits: Iterable[TokenLimit]) -> None:
+    """Raises PlanError: a prompt under load with its output does not fit one of `limits`."""
+    for limit in limits:
+        limit.check("load.prompt_lengths", max(load.prompt_lengths), load.output_tokens)

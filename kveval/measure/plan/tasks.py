@@ -1,0 +1,74 @@
+"""Stage 2: the tasks of a configuration, loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kveval.config.sweep import SweepConfig
+from kveval.config.task import TaskConfig
+from kveval.errors import ConfigError, nearest
+from kveval.tasks.external.fixed_prompts import FixedPromptTask
+from kveval.tasks.loader import load_tasks
+from kveval.tasks.task import Task
+from kveval.tasks.task_files import list_tasks
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTasks:
+    """Tasks in the order they are asked.
+
+    Attributes:
+        generated: tasks whose haystacks kveval assembles, each with its entry of the configuration.
+        fixed: tasks whose prompts a file or an lm-eval task holds.
+    """
+
+    generated: list[tuple[TaskConfig, Task]]
+    fixed: list[FixedPromptTask]
+
+    @property
+    def by_name(self) -> dict[str, Task]:
+        return {task.name: task for task in (*(task for _, task in self.generated), *(one.task for one in self.fixed))}
+
+
+def plan_tasks(config: SweepConfig) -> PlannedTasks:
+    """Loads every task; needs no model.
+
+    Raises:
+        ConfigError: an unknown task, a row that cannot be asked, or a margin for a family that does not exist.
+        DataError: the data of a task cannot be fetched.
+    """
+    tasks = read_tasks(config)
+    # A file's margins also hold for tasks that --tasks leaves out tonight.
+    known = list_tasks(config.include_path)
+    families = sorted({task.family for task in tasks.by_name.values()} | {task.family for task in known})
+    for family in config.judge.margins:
+        if family not in families:
+            raise ConfigError(f"judge.margins: there is no task family {family!r}; {nearest(family, families)}")
+    return tasks
+
+
+def read_tasks(config: SweepConfig) -> PlannedTasks:
+    """Loads the tasks as `plan_tasks` does, without looking at the rest of the configuration."""
+    # Rows first: a wrong one should not wait for what takes longer to read.
+    fixed = _fixed_prompt_tasks(config)
+    generated = [entry for entry in config.tasks if not entry.has_fixed_prompts]
+    loaded = load_tasks([entry.name for entry in generated], config.include_path)
+    return PlannedTasks([(entry, loaded[entry.name]) for entry in generated], fixed)
+
+
+def _fixed_prompt_tasks(config: SweepConfig) -> list[FixedPromptTask]:
+    from kveval.tasks.external.lm_eval import load_lm_eval_task
+    from kveval.tasks.external.prompt_rows import read_prompts
+
+    found: dict[str, FixedPromptTask] = {}
+    for entry in config.tasks:
+        if not entry.has_fixed_prompts:
+            continue
+        if entry.file is not None:
+            one = read_prompts(entry.file, entry.name, entry.samples)
+        else:
+            one = load_lm_eval_task(entry.name, entry.samples, config.samples)
+        if one.task.name in found:
+            raise ConfigError(f"tasks: {one.task.name} is listed twice; list every task once")
+        found[one.task.name] = one
+    return list(found.values())

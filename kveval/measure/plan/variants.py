@@ -1,0 +1,165 @@
+"""Stage 1: which variants are launched, in which order, on which checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kveval.config.engine_flags import by_flag, flag_name
+from kveval.config.sweep import SweepConfig, VariantConfig
+from kveval.engines.client.access import Access
+from kveval.engines.installation import Installation
+from kveval.engines.speculation import check_speculation
+from kveval.engines.variants import ResolvedVariant, emulated_control, resolve
+from kveval.engines.vllm.facts import checkpoint_scales
+from kveval.errors import ConfigError, PlanError
+from kveval.measure.plan.limits import TokenLimit, check_load_fits
+from kveval.models.checkpoint import Model, read_model
+from kveval.run.manifest import Role
+
+_SET_BY_KVEVAL = {
+    "model": "use the key model, or model of a variant",
+    "port": "use engine.port",
+    "host": "leave it out: the engine listens on this machine only",
+    "served-model-name": "leave it out",
+    "api-key": "leave it out: the engine listens on this machine only",
+    "hf-token": "use HF_TOKEN in engine.env",
+    "kv-cache-dtype": "use kv_cache_dtype of a variant",
+    "speculative-config": "use speculative_config of a variant",
+    "spec-method": "use speculative_config of a variant",
+    "spec-model": "use speculative_config of a variant",
+    "spec-tokens": "use speculative_config of a variant",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedVariants:
+    """Variants and their checkpoints.
+
+    Attributes:
+        model: the checkpoint of every variant that names no other.
+        variants: in launch order: baseline, its A/A run, candidates, controls.
+        models: the checkpoint of each variant, by its name.
+    """
+
+    config: SweepConfig
+    installation: Installation
+    model: Model
+    variants: list[ResolvedVariant]
+    models: dict[str, Model]
+
+    @property
+    def limits(self) -> list[TokenLimit]:
+        """The token limits of all variants. A variant without a known limit has none."""
+        limits = []
+        for variant in self.variants:
+            flag, window = max_model_len_of(self.config, variant.config), self.models[variant.name].window
+            if flag is not None:
+                limits.append(TokenLimit(f"max-model-len of {variant.name}", flag))
+            elif window is not None:
+                limits.append(TokenLimit(f"the window of {variant.name}'s model", window))
+        return limits
+
+    def with_roles(self, roles: Iterable[Role]) -> PlannedVariants:
+        """Returns the variants that have one of `roles`."""
+        variants = [variant for variant in self.variants if variant.role in roles]
+        models = {variant.name: self.models[variant.name] for variant in variants}
+        return replace(self, variants=variants, models=models)
+
+
+def plan_variants(config: SweepConfig, installation: Installation) -> PlannedVariants:
+    """Resolves every variant on the engine's device, and reads every checkpoint.
+
+    Raises:
+        UsageError: a variant that cannot be launched or attached to as configured.
+    """
+    _check_flags(config)
+    model = read_model(config.model)
+    variants = _resolved(config, installation)
+    models = {
+        variant.name: read_model(variant.config.model, f"variants.{variant.name}.model")
+        if variant.config.model
+        else model
+        for variant in variants
+    }
+    for variant in variants:
+        check_speculation(variant, installation.device)
+        _check_emulation(variant, installation, models)
+        _check_endpoint(variant.config)
+    planned = PlannedVariants(config, installation, model, variants, models)
+    if config.load is not None:
+        check_load_fits(config.load, planned.limits)
+    return planned
+
+
+def max_model_len_of(config: SweepConfig, variant: VariantConfig) -> int | None:
+    """Returns the max-model-len that the configuration gives a variant's server; None if it gives none."""
+    if variant.endpoint is not None:
+        return variant.endpoint.declared.max_model_len
+    return max_model_len_flag(config, variant)
+
+
+def max_model_len_flag(config: SweepConfig, variant: VariantConfig) -> int | None:
+    """Returns what the engine flag ``max-model-len`` says; None without the flag."""
+    flag = flags_of(config, variant).get("max-model-len")
+    return int(flag) if flag is not None and str(flag).isdigit() else None
+
+
+def flags_of(config: SweepConfig, variant: VariantConfig) -> dict[str, Any]:
+    """Returns the configured engine flags of a variant by name, such as ``{"max-model-len": 4096}``."""
+    return by_flag(config.engine.args) | by_flag(variant.engine_args)
+
+
+def _resolved(config: SweepConfig, installation: Installation) -> list[ResolvedVariant]:
+    device = installation.device
+    baseline = resolve(config.variant(config.baseline), device, "baseline")
+    candidates = [resolve(one, device, "candidate") for one in config.variants if one.name != config.baseline]
+    controls = [emulated_control(candidate, baseline) for candidate in candidates if candidate.config.control]
+    again = []
+    if config.aa_share > 0:
+        again = [replace(baseline, name=f"{baseline.name}-aa", role="aa", of=baseline.name)]
+    variants = [baseline, *again, *candidates, *controls]
+    names = [variant.name for variant in variants]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise ConfigError(f"variants: kveval itself adds a variant called {twice!r}; use another name for yours")
+    return variants
+
+
+def _check_flags(config: SweepConfig) -> None:
+    places: dict[str, Mapping[str, Any]] = {"engine.args": config.engine.args}
+    places |= {f"variants.{variant.name}.engine_args": variant.engine_args for variant in config.variants}
+    for place, arguments in places.items():
+        for name in arguments:
+            instead = _SET_BY_KVEVAL.get(flag_name(name))
+            if instead:
+                raise PlanError(f"{place}: {name!r} is set by kveval; {instead}")
+
+
+def _check_emulation(variant: ResolvedVariant, installation: Installation, models: Mapping[str, Model]) -> None:
+    if variant.emulate is None:
+        return
+    if not installation.has_emulation:
+        raise PlanError(
+            f"variants.{variant.name}: emulation needs kveval's plugin in the engine's environment; "
+            "install kveval there (`pip install --no-deps kveval`)"
+        )
+    native = models.get(variant.of or "")
+    if variant.role == "control" and native and variant.emulate.scale and checkpoint_scales(native.path):
+        raise PlanError(
+            f"variants.{variant.of}: control: emulated rounds at scale {variant.emulate.scale:g}, but {native.path} "
+            "has calibrated k/v scales, which the native cache uses; remove `control`"
+        )
+    count = models[variant.name].text_config.get("num_hidden_layers")
+    if variant.emulate.layers and isinstance(count, int) and max(variant.emulate.layers) >= count:
+        raise PlanError(
+            f"variants.{variant.name}.emulate.layers: {max(variant.emulate.layers)} is not a layer of the model; "
+            f"use: 0 to {count - 1}"
+        )
+
+
+def _check_endpoint(variant: VariantConfig) -> None:
+    if variant.endpoint is not None:
+        variant.endpoint.api_key(f"variants.{variant.name}.endpoint")
+        Access(ca_file=variant.endpoint.ca_file).certificates()

