@@ -32,42 +32,38 @@ if TYPE_CHECKING:
     from kveval.api.runs import build_report, diff, gate, load_run, recommend, show_sample
     from kveval.api.tasks import example_prompts, list_tasks, load_task, score_answer
     from kveval.config.sweep import SweepConfig
+    from kveval.tasks.builders.base import Builder, ChatBuilder, Haystack, Needle, Question
     from kveval.tasks.dataset import HaystackDataset
     from kveval.tasks.sample import Sample
     from kveval.tasks.task import Task
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "fetch_data": "kveval.api.data",
-    "list_data": "kveval.api.data",
-    "measure_load": "kveval.api.measure",
-    "plan_load": "kveval.api.measure",
-    "plan_sweep": "kveval.api.measure",
-    "sweep": "kveval.api.measure",
-    "estimate_memory": "kveval.api.memory",
-    "build_report": "kveval.api.runs",
-    "diff": "kveval.api.runs",
-    "gate": "kveval.api.runs",
-    "load_run": "kveval.api.runs",
-    "recommend": "kveval.api.runs",
-    "show_sample": "kveval.api.runs",
-    "example_prompts": "kveval.api.tasks",
-    "list_tasks": "kveval.api.tasks",
-    "load_task": "kveval.api.tasks",
-    "score_answer": "kveval.api.tasks",
-    "SweepConfig": "kveval.config.sweep",
-    "HaystackDataset": "kveval.tasks.dataset",
-    "Sample": "kveval.tasks.sample",
-    "Task": "kveval.tasks.task",
+_OFFERED = {
+    "kveval.api.data": ("fetch_data", "list_data"),
+    "kveval.api.measure": ("measure_load", "plan_load", "plan_sweep", "sweep"),
+    "kveval.api.memory": ("estimate_memory",),
+    "kveval.api.runs": ("build_report", "diff", "gate", "load_run", "recommend", "show_sample"),
+    "kveval.api.tasks": ("example_prompts", "list_tasks", "load_task", "score_answer"),
+    "kveval.config.sweep": ("SweepConfig",),
+    "kveval.tasks.builders.base": ("Builder", "ChatBuilder", "Haystack", "Needle", "Question"),
+    "kveval.tasks.dataset": ("HaystackDataset",),
+    "kveval.tasks.sample": ("Sample",),
+    "kveval.tasks.task": ("Task",),
 }
+_HOMES = {name: module for module, names in _OFFERED.items() for name in names}
 
 __all__ = [
+    "Builder",
+    "ChatBuilder",
+    "Haystack",
     "HaystackDataset",
     "IncomparableError",
     "InfrastructureError",
     "InterruptedRunError",
     "KvevalError",
+    "Needle",
+    "Question",
     "Sample",
     "SweepConfig",
     "Task",

@@ -1,4 +1,4 @@
-"""Files that ship with kveval: task YAML, report templates, presets."""
+"""Finds the files that ship with kveval: task YAML, report templates, presets."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ def _shipped(in_wheel: str, in_repository: str) -> Path:
 
 
 def tasks_directory() -> Path:
-    """Folder of ``<family>/*.yaml`` in lm-evaluation-harness's task schema."""
+    """Returns the folder of ``<family>/*.yaml`` in lm-evaluation-harness's task schema."""
     return _shipped("tasks", "tasks")
 
 
 def templates_directory() -> Path:
-    """Folder of the report's jinja2 templates, styles and scripts."""
+    """Returns the folder of the report's jinja2 templates, styles and scripts."""
     return _shipped("templates", "reports/templates")
 
 
 def presets() -> dict[str, Path]:
-    """Sweep configurations that ship with kveval, by name."""
+    """Returns the sweep configurations that ship with kveval, by name."""
     return {path.stem: path for path in sorted((_PACKAGE / "presets").glob("*.yaml"))}
