@@ -24,7 +24,7 @@ import kveval
 from kveval.api import measure
 from kveval.cli.app import app
 from kveval.config.sweep import SweepConfig, validate_config
-from kveval.engines.vllm.installation import Installation
+from kveval.engines.installation import Installation
 from kveval.load.run import run_load
 from kveval.measure.sweep import sweep as ask_variants
 
@@ -71,9 +71,9 @@ def documented_world(
     words = ScriptedEngines(always(Reply("a b c d e", finish_reason="length")))
     monkeypatch.setattr("kveval.models.checkpoint.demo_model", lambda _: checkpoint)
     monkeypatch.setattr(measure, "find_installation", lambda _: installation)
-    monkeypatch.setattr(measure, "ask_variants", partial(ask_variants, engine_factory=answers))
-    monkeypatch.setattr(measure, "run_load", partial(run_load, engine_factory=words))
-    monkeypatch.setattr("kveval.load.run.ordinary_tokens", lambda _: tuple(range(100, 400)))
+    monkeypatch.setattr(measure, "ask_variants", partial(ask_variants, open_engine=answers))
+    monkeypatch.setattr(measure, "run_load", partial(run_load, open_engine=words))
+    monkeypatch.setattr("kveval.load.stage.ordinary_tokens", lambda _: tuple(range(100, 400)))
     monkeypatch.chdir(tmp_path)
     Path("nightly.yaml").write_text(yaml.safe_dump(SMALL))
     samples = make_samples(haystacks=150, questions=1)
