@@ -68,7 +68,7 @@ class _Attached:
         self.cpu_seconds = 0.0
         self.base_url = server.engine.base_url
         self.model_name = server.engine.model_name
-        self.log_path = server.engine.log_path
+        self.log_path = server.engine.process.log_path
         self.access = server.engine.access
 
     async def start(self, on_status: Callable[[str], None]) -> None:  # noqa: ARG002

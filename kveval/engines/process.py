@@ -1,0 +1,193 @@
+"""Starts a server process, watches it, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import httpx
+import psutil
+
+from kveval.engines.base import OnStatus
+from kveval.errors import EngineError
+from kveval.run.storage import storage
+
+# An environment variable that marks everything a server starts.
+MARK = "KVEVAL_ENGINE_MARK"
+
+_POLL_SECONDS = 0.5
+# From SIGTERM to SIGKILL for the server, and from its end to SIGKILL for what it started.
+_STOP_SECONDS = 20.0
+_STRAGGLER_SECONDS = 5.0
+
+
+def _die_with_parent() -> None:
+    # A killed kveval cannot stop its engine. The kernel then does it (PR_SET_PDEATHSIG, prctl(2)).
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+
+
+class ServerProcess:
+    """One server in its own process group.
+
+    Args:
+        name: the variant's name, for messages.
+        log_path: the server's output. It is appended to, so that a relaunch keeps the first log.
+        hints: (pattern, what to do) for what the server may say in its log before it dies.
+
+    Attributes:
+        startup_seconds: from the launch to a healthy server.
+    """
+
+    def __init__(self, name: str, log_path: Path, hints: Sequence[tuple[str, str]] = ()) -> None:
+        self.name = name
+        self.log_path = log_path
+        self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
+        self.startup_seconds = 0.0
+        self._hints = hints
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+
+    async def start(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        health_url: str,
+        timeout_s: float,
+        status: Callable[[str], str],
+        on_status: OnStatus,
+    ) -> None:
+        """Returns when `health_url` answers with status 200.
+
+        Args:
+            timeout_s: ``engine.startup_timeout_s`` of the configuration.
+            status: says what the server is doing, from its log.
+
+        Raises:
+            EngineError: the server cannot be started, dies, or is not healthy in time. Nothing is left running.
+        """
+        started = time.monotonic()
+        with storage(self.log_path):
+            self.log_path.parent.mkdir(parents=True, exist_ok=True)
+            with self.log_path.open("ab") as log:
+                log.write(f"$ {' '.join(command)}\n".encode())
+                log.flush()
+                self._log_start = log.tell()
+                try:
+                    self._process = subprocess.Popen(  # noqa: ASYNC220 - returns at once; the log is its only pipe
+                        command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                        start_new_session=True, env={**environment, MARK: self.mark}, preexec_fn=_die_with_parent,
+                    )  # fmt: skip
+                except OSError as error:
+                    raise EngineError(f"{self.name}: {command[0]} cannot be started: {error}") from error
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._wait_until_healthy(health_url, lambda: on_status(status(self.log())))
+        except TimeoutError:
+            tail = self.log_tail()
+            await self.stop()
+            raise EngineError(
+                f"{self.name}: not healthy after {timeout_s:.0f} s (engine.startup_timeout_s); its log: "
+                f"{self.log_path}",
+                tail,
+            ) from None
+        except BaseException:
+            await self.stop()
+            raise
+        self.startup_seconds = time.monotonic() - started
+
+    async def _wait_until_healthy(self, health_url: str, report: Callable[[], None]) -> None:
+        async with httpx.AsyncClient(timeout=5) as client:
+            while True:
+                message = self.exit_message()
+                if message:
+                    raise EngineError(message, self.log_tail())
+                with contextlib.suppress(httpx.HTTPError):
+                    if (await client.get(health_url)).status_code == httpx.codes.OK:
+                        return
+                report()
+                await asyncio.sleep(_POLL_SECONDS)
+
+    def log(self) -> str:
+        """Returns the log since the last launch."""
+        with contextlib.suppress(FileNotFoundError), self.log_path.open("rb") as file:
+            file.seek(self._log_start)
+            return file.read().decode("utf-8", "replace")
+        return ""
+
+    def log_tail(self, lines: int = 15) -> str:
+        return "\n".join(deque((line for line in self.log().splitlines() if line.strip()), maxlen=lines))
+
+    def exit_message(self) -> str | None:
+        """Returns why the server is gone and what to do about it, or None while it runs."""
+        if self._process is None:
+            return f"{self.name}: the engine is not running"
+        code = self._process.poll()
+        if code is None:
+            return None
+        log = self.log()
+        for pattern, hint in self._hints:
+            match = re.search(pattern, log)
+            if match:
+                said = match[0].strip()[:300]
+                return f"{self.name}: the engine stopped (exit code {code}): {said}; {hint}"
+        errors = [line for line in log.splitlines() if re.search(r"\b\w*(?:Error|Exception)\b: ", line)]
+        said = f": {errors[-1].strip()[-300:]}" if errors else ""
+        return f"{self.name}: the engine stopped (exit code {code}){said}; its log: {self.log_path}"
+
+    def processes(self) -> list[psutil.Process]:
+        """Returns the server's process and all it started."""
+        process = self._process
+        if process is None:
+            return []
+        with contextlib.suppress(psutil.Error):
+            return [psutil.Process(process.pid), *self._family(process)]
+        return []
+
+    async def stop(self) -> None:
+        """Leaves no process behind. Safe to call twice, or before `start`."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        family = self._family(process)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGTERM)
+        await asyncio.shield(asyncio.to_thread(self._end, process, family))
+
+    def _family(self, process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+        """Returns what the server started, and what carries its mark after its parent is gone."""
+        found: dict[int, psutil.Process] = {}
+        with contextlib.suppress(psutil.Error):
+            found = {child.pid: child for child in psutil.Process(process.pid).children(recursive=True)}
+        for candidate in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, OSError):
+                if candidate.environ().get(MARK) == self.mark:
+                    found[candidate.pid] = candidate
+        found.pop(process.pid, None)
+        return list(found.values())
+
+    def _end(self, process: subprocess.Popen[bytes], family: list[psutil.Process]) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=_STOP_SECONDS)
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        # The end of the server should end the others. What ignores it is killed.
+        _, alive = psutil.wait_procs(family, timeout=_STRAGGLER_SECONDS)
+        stragglers = [*{*alive, *self._family(process)}]
+        for left in stragglers:
+            with contextlib.suppress(psutil.Error):
+                left.kill()
+        # A killed process exists until the kernel has cleaned it up.
+        psutil.wait_procs(stragglers, timeout=_STRAGGLER_SECONDS)
