@@ -21,9 +21,9 @@ from kveval.measure.plan.describe import describe
 from kveval.measure.plan.plan import Plan, make_plan
 from kveval.measure.progress import BarReporter, LineReporter, Reporter, SilentReporter
 from kveval.measure.sweep import sweep as ask_variants
+from kveval.report.documents.load import load_summary
+from kveval.report.documents.summary import summary
 from kveval.report.html.report import build_report
-from kveval.report.sections.load.section import load_summary
-from kveval.report.terminal.summary import summary
 from kveval.run.directory import RunDirectory
 from kveval.run.load_results import LoadDocument, LoadVariant, read_load
 from kveval.run.manifest import Manifest, VariantRun

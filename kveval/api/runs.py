@@ -12,8 +12,8 @@ from kveval.judge.recommend.recommend import Recommendation
 from kveval.judge.recommend.recommend import recommend as judge_recommend
 from kveval.judge.run_data import RunData
 from kveval.measure.rebuild import AskedSample, asked_sample
+from kveval.report.documents.diff import compare, diff_document
 from kveval.report.html import report
-from kveval.report.terminal.diff import compare
 
 
 def load_run(path: str | Path) -> RunData:
@@ -84,7 +84,7 @@ def diff(first: str | Path, second: str | Path) -> dict[str, Any]:
         >>> overall["lost"], overall["gained"]
         (0, 0)
     """
-    return compare(str(first), str(second))
+    return diff_document(compare(str(first), str(second)))
 
 
 def recommend(run: str | Path, *, sequences: int | None = None, **policy: Any) -> Recommendation:

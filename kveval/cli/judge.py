@@ -42,15 +42,16 @@ def gate(
     as_json: Annotated[bool, typer.Option("--json", help="Print verdict.json instead of the table.")] = False,
 ) -> None:
     """Decide by policy whether a run passes: against its own baseline, and against a blessed run."""
-    from kveval.report.files import gate as gates
+    from kveval.report.files.gate import decide
+    from kveval.report.terminal.gate import gate_table
 
-    decision = gates.decide(run, against=against, config=config, overrides=policy, out=out)
+    decision = decide(run, against=against, config=config, overrides=policy, out=out)
     if as_json:
         print_json(decision.document)
     else:
-        STDOUT.print(decision.table)
+        STDOUT.print(gate_table(decision.gate))
         STDOUT.print(f"written: {decision.folder}/verdict.json, summary.md, junit.xml", markup=False, highlight=False)
-    raise typer.Exit(decision.document["exit_code"])
+    raise typer.Exit(decision.gate.exit_code)
 
 
 @judge_app.command(
@@ -73,14 +74,16 @@ def recommend(
     as_json: Annotated[bool, typer.Option("--json", help="Print the recommendation as JSON.")] = False,
 ) -> None:
     """Print the serving flags of the setting that passes and frees most memory, and those to go back to."""
-    from kveval.report.terminal import recommendation
+    from kveval.report.documents.recommendation import recommendation_document
+    from kveval.report.files.gate import advise
+    from kveval.report.terminal.recommendation import recommendation_table
 
-    advice = recommendation.advise(run, config=config, overrides=policy, sequences=sequences)
+    advice = advise(run, config=config, overrides=policy, sequences=sequences)
     if as_json:
-        print_json(advice.document)
+        print_json(recommendation_document(advice))
     else:
-        STDOUT.print(advice.table, crop=False)
-    raise typer.Exit(advice.document["exit_code"])
+        STDOUT.print(recommendation_table(advice), crop=False)
+    raise typer.Exit(advice.exit_code)
 
 
 @judge_app.command(epilog="Example:\n\n  kveval bless runs/release-1.4 --out baselines/llama-8b.json")
@@ -107,7 +110,8 @@ def diff(
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
     """Compare two runs, or two variants, sample by sample."""
-    from kveval.report.terminal.diff import compare, render
+    from kveval.report.documents.diff import compare, diff_document
+    from kveval.report.terminal.diff import diff_table
 
-    document = compare(first, second)
-    print_json(document) if as_json else STDOUT.print(render(document))
+    compared = compare(first, second)
+    print_json(diff_document(compared)) if as_json else STDOUT.print(diff_table(compared))

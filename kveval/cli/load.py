@@ -59,7 +59,7 @@ def load(
     as_json: AsJson = False,
 ) -> None:
     """Measure speed under load, per cache setting: latency, throughput, queueing, cache use, memory."""
-    from kveval.report.sections.load.section import load_plan_table, load_table
+    from kveval.report.terminal.load import load_plan_table, load_table
 
     if dry_run and resume:
         raise UsageError("--resume: goes on with a measurement; use it without --dry-run")

@@ -47,9 +47,9 @@ def sweep(
     as_json: AsJson = False,
 ) -> None:
     """Ask every cache setting the same long-context questions and compare the answers."""
-    from kveval.report.sections.load.section import load_table
+    from kveval.report.terminal.load import load_table
     from kveval.report.terminal.plan import plan_table
-    from kveval.report.terminal.summary import render
+    from kveval.report.terminal.summary import summary_table
 
     if retry_errors and not resume:
         raise UsageError("--retry-errors: goes on with a run that exists; use it together with --resume")
@@ -72,7 +72,7 @@ def sweep(
     if as_json:
         print_json(result.summary)
     else:
-        STDOUT.print(render(result.summary))
+        STDOUT.print(summary_table(result.path))
         if result.load:
             STDOUT.print(load_table(result.load))
         print_line(f"report: {result.report}")

@@ -32,8 +32,8 @@ def report(
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON as well.")] = False,
 ) -> None:
     """Build the HTML report of a run again. Given several runs, also build a page of their history."""
+    from kveval.report.documents.summary import summary
     from kveval.report.history.nights import build_reports
-    from kveval.report.terminal.summary import summary
 
     written = build_reports(runs, out)
     if as_json:

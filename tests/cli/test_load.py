@@ -21,8 +21,9 @@ from kveval.load import run as load_run
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
+from kveval.report.documents.load import load_summary
 from kveval.report.html.report import build_report
-from kveval.report.sections.load.section import load_rows, load_summary, load_table
+from kveval.report.terminal.load import load_table
 from kveval.run.load_results import read_load
 
 WORDS = always(Reply("a b c d e", finish_reason="length"))
@@ -143,4 +144,4 @@ async def test_the_report_shows_it(plan_of: Callable[..., Plan], tmp_path: Path,
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert lines[0].startswith("closed 2, 64 tokens, 5 output tokens")
     assert max(len(line.rstrip()) for line in lines) <= 80
-    assert {row["completed"] for row in load_rows(document)} == {4}
+    assert {row["completed"] for row in load_summary(document)["rows"]} == {4}

@@ -12,9 +12,10 @@ from support.make_run import make_record, make_run, make_samples, scored
 from kveval.errors import RunDirectoryError
 from kveval.judge.evidence.cold import ColdComparison, cold_comparisons
 from kveval.judge.run_data import load_run
+from kveval.report.documents.summary import summary
 from kveval.report.files.gate import decide
 from kveval.report.html.report import build_report
-from kveval.report.terminal.summary import summary, summary_table
+from kveval.report.terminal.summary import summary_table
 from kveval.run.directory import RunDirectory
 from kveval.run.records import Outcome
 from kveval.run.samples import SampleRow

@@ -17,7 +17,7 @@ from kveval.judge.comparison.judgement import Judgement, judge_run
 from kveval.judge.comparison.scope import Scope
 from kveval.judge.evidence.flipped import flipped_samples
 from kveval.judge.run_data import check_comparable, load_run
-from kveval.report.terminal.diff import compare as diff
+from kveval.report.documents.diff import compare
 from kveval.run.directory import RunDirectory
 from kveval.run.records import Outcome
 from kveval.run.samples import SampleRow
@@ -310,8 +310,8 @@ def test_runs_scored_by_different_scorers_are_not_compared(tmp_path: Path, chang
         make_run(tmp_path / name, samples=samples, answers=answers, manifest={"inputs": its})
     blessed = tmp_path / "c.json"
     bless(load_run(tmp_path / "c"), Policy(), blessed)
-    assert diff(str(tmp_path / "a"), str(tmp_path / "b"))["pairs"]
-    assert diff(f"{tmp_path / 'c'}:bf16", f"{tmp_path / 'c'}:fp8")["pairs"]
+    assert compare(str(tmp_path / "a"), str(tmp_path / "b")).pairs
+    assert compare(f"{tmp_path / 'c'}:bf16", f"{tmp_path / 'c'}:fp8").pairs
     for other in (tmp_path / "c", f"{tmp_path / 'c'}:fp8", blessed):
         with pytest.raises(IncomparableError, match=rf"a task or its scorer differs \({changed}\)"):
-            diff(str(tmp_path / "a"), str(other))
+            compare(str(tmp_path / "a"), str(other))

@@ -16,8 +16,8 @@ from kveval.cli.app import app
 from kveval.judge.comparison.judgement import judge_run
 from kveval.judge.evidence.speculation import Drafts, drafts, speculations
 from kveval.judge.run_data import load_run
+from kveval.report.documents.summary import summary
 from kveval.report.html.report import build_report
-from kveval.report.terminal.summary import summary
 from kveval.run.records import Outcome
 from kveval.run.samples import SampleRow
 

@@ -21,8 +21,9 @@ from kveval.measure.plan.describe import describe
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
+from kveval.report.documents.summary import summary
 from kveval.report.html.report import build_report
-from kveval.report.terminal.summary import summary, summary_table
+from kveval.report.terminal.summary import summary_table
 from kveval.run.directory import RunDirectory
 from kveval.run.manifest import Manifest
 

@@ -13,8 +13,8 @@ from kveval.measure.plan.describe import describe
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
+from kveval.report.documents.summary import summary
 from kveval.report.terminal.plan import plan_table
-from kveval.report.terminal.summary import summary
 from kveval.run.manifest import Manifest
 
 Planner = Callable[..., Plan]

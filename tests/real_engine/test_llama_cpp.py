@@ -23,8 +23,8 @@ from kveval.measure.plan.plan import make_plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
 from kveval.models.demo import DEMO_MODELS, fetch_gguf
+from kveval.report.documents.summary import summary
 from kveval.report.html.report import build_report
-from kveval.report.terminal.summary import summary
 from kveval.run.directory import RunDirectory
 from kveval.run.facts import Facts
 from kveval.run.manifest import Manifest

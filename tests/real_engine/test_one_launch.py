@@ -15,7 +15,7 @@ import yaml
 
 from kveval.judge.evidence.cold import cold_comparisons
 from kveval.judge.run_data import load_run
-from kveval.report.sections.cost.capacity import capacity_table
+from kveval.report.sections.cost.capacity import capacities
 from kveval.run.directory import RunDirectory
 from kveval.run.load_results import LoadVariant, read_load
 from kveval.run.manifest import VariantRun
@@ -178,9 +178,9 @@ def test_cold_answers_come_without_the_prefix_cache(run: Measured) -> None:
 
 
 def test_the_computed_capacity_is_the_servers(run: Measured) -> None:
-    (capacity,) = capacity_table(load_run(run.path))
-    assert capacity["reason"] is None
-    assert abs(capacity["difference_percent"]) < 1
+    ((_, capacity),) = capacities(load_run(run.path))
+    assert capacity.reason is None
+    assert abs(capacity.difference_percent or 0.0) < 1
 
 
 def test_every_level_of_load_is_measured_whole(run: Measured) -> None:

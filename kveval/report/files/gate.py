@@ -1,4 +1,4 @@
-"""The gate as a command sees it: judge, write three files, show a table."""
+"""Judges a run for `kveval gate`, `recommend` and `bless`, and writes the files for CI."""
 
 from __future__ import annotations
 
@@ -9,34 +9,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Group as Stack
-from rich.console import RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
 from kveval.config.sweep import load_config
 from kveval.errors import InfrastructureError, KvevalError, RunDirectoryError, StorageError
 from kveval.judge.blessed.bless import bless
 from kveval.judge.gate.gate import Gate, gate
-from kveval.report.files.junit import junit, row_name
-from kveval.report.files.markdown import markdown
-from kveval.report.files.verdict import no_verdict, verdict
-from kveval.report.rows import attribution_label, difference_label
-from kveval.report.terminal.summary import storage_label
-from kveval.report.text import visible
+from kveval.judge.recommend.recommend import Recommendation, recommend
+from kveval.report.documents.verdict import no_verdict, verdict
+from kveval.report.files.junit import junit, junit_of_error
+from kveval.report.files.markdown import markdown, markdown_of_error
 from kveval.run.storage import storage, to_json, write_atomically
-
-STYLES = {
-    "pass": "bold green", "regression": "bold red", "infrastructure": "bold magenta", "undecided": "bold yellow",
-}  # fmt: skip
-_MOST_CELLS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
+    """A judged run, its ``verdict.json``, and the folder with the files."""
+
+    gate: Gate
     document: dict[str, Any]
-    table: RenderableType
     folder: Path
 
 
@@ -45,7 +34,7 @@ def decide(
 ) -> Decision:
     """Judges `run` and writes junit.xml, summary.md and verdict.json into `out`, the run directory by default.
 
-    They are written too when nothing could be judged, so that no older verdict is left standing.
+    It also writes them if nothing could be judged, so that no older verdict is left standing.
 
     Args:
         config: a sweep configuration whose policy replaces the run's.
@@ -58,22 +47,52 @@ def decide(
     """
     folder = out or run
     try:
-        document = verdict(gate(run, against=against, overrides=policy_given(config, overrides)))
+        with own_failures(run):
+            judged = gate(run, against=against, overrides=policy_given(config, overrides))
+            document = verdict(judged)
     except KvevalError as error:
-        _withdraw(run, out, error)
+        if out is not None or run.is_dir():
+            with contextlib.suppress(StorageError):
+                _write(folder, no_verdict(error, str(run)), junit_of_error(error), markdown_of_error(error))
+        raise
+    _write(folder, document, junit(judged), markdown(judged))
+    return Decision(judged, document, folder)
+
+
+@contextlib.contextmanager
+def own_failures(run: Path) -> Iterator[None]:
+    """Turns a crash of kveval into an InfrastructureError: Python's exit code for a crash is the one of a regression.
+
+    Raises:
+        InfrastructureError: kveval itself failed.
+    """
+    try:
+        yield
+    except KvevalError:
         raise
     except Exception as error:
-        # Python's own exit code for a crash is the one of a regression.
         traceback.print_exc()
-        broken = InfrastructureError(f"{run}: kveval itself failed: {type(error).__name__}: {error}")
-        _withdraw(run, out, broken)
-        raise broken from error
-    _write(folder, document)
-    return Decision(document, render(document), folder)
+        raise InfrastructureError(f"{run}: kveval itself failed: {type(error).__name__}: {error}") from error
+
+
+def advise(run: Path, *, config: str | None, overrides: Mapping[str, Any], sequences: int | None) -> Recommendation:
+    """Judges `run` and recommends a cache setting. Writes nothing.
+
+    Args:
+        config: a sweep configuration whose policy replaces the run's.
+        overrides: keys of the policy, over either.
+        sequences: see `kveval.judge.recommend.recommend.recommend`.
+
+    Raises:
+        KvevalError: nothing could be judged; see `kveval.judge.gate.gate`.
+        InfrastructureError: kveval itself failed, which says nothing about the run.
+    """
+    with own_failures(run):
+        return recommend(run, overrides=policy_given(config, overrides), sequences=sequences)
 
 
 def policy_given(config: str | None, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """What replaces keys of the run's own policy: that of the sweep configuration `config`, changed by `overrides`.
+    """Returns the keys that replace those of the run's policy: of the configuration `config`, changed by `overrides`.
 
     Raises:
         ConfigError: the configuration cannot be read.
@@ -85,90 +104,28 @@ def policy_given(config: str | None, overrides: Mapping[str, Any]) -> dict[str, 
     return policy
 
 
-def _withdraw(run: Path, out: Path | None, error: KvevalError) -> None:
-    if out is not None or run.is_dir():
-        with contextlib.suppress(StorageError):
-            _write(out or run, no_verdict(error, str(run)))
-
-
 def bless_run(run: Path, out: Path) -> Gate:
-    """Writes the blessed file of `run` and returns how the run itself is judged; a failing run may be blessed.
+    """Writes the blessed file of `run`, and returns how the run itself is judged. A failing run may be blessed.
 
     Raises:
         InfrastructureError: a variant did not run to its end, or too many of its samples have no answer.
         KvevalError: the run cannot be judged.
     """
-    decision = gate(run)
-    broken = next((check for check in decision.checks if check.state == "infrastructure"), None)
+    judged = gate(run)
+    broken = next((check for check in judged.checks if check.state == "infrastructure"), None)
     if broken:
         raise InfrastructureError(f"{run}: not blessed: {broken.reason}")
     if out.is_dir():
-        raise RunDirectoryError(f"--out {out}: is a folder; allowed: a file to write, such as {out}/blessed.json")
+        raise RunDirectoryError(f"--out {out}: is a folder; use a file to write, such as {out}/blessed.json")
     with storage(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-    bless(decision.run, decision.policy, out)
-    return decision
+    bless(judged.run, judged.policy, out)
+    return judged
 
 
-def _write(folder: Path, document: dict[str, Any]) -> None:
+def _write(folder: Path, document: dict[str, Any], junit_xml: str, summary_md: str) -> None:
     with storage(folder):
         folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "verdict.json", to_json(document, indent=1) + "\n")
-    write_atomically(folder / "junit.xml", junit(document))
-    write_atomically(folder / "summary.md", markdown(document))
-
-
-def render(document: dict[str, Any]) -> RenderableType:
-    """What `kveval.report.files.verdict` returns, for a terminal."""
-    state = document["verdict"]
-    parts: list[RenderableType] = []
-    for check in document["checks"]:
-        parts += _check(document, check)
-    cells = [(check, row) for check in document["checks"] for row in check["rows"] if row["level"] == "cell"]
-    worst = sorted(
-        (pair for pair in cells if (pair[1]["delta"] or 0.0) < 0), key=lambda pair: pair[1]["delta"] or 0.0
-    )[:_MOST_CELLS]  # fmt: skip
-    if worst:
-        parts += [Text("\nworst cells", style="bold"), _cells(worst)]
-    for note in document["notes"]:
-        parts.append(Text(f"{note['level']}: {visible(note['message'])}", style="yellow"))
-    end = Text.assemble("\n", "gate: ", (state, STYLES[state]), f", exit code {document['exit_code']}")
-    if state == "undecided" and document["exit_code"] == 0:
-        end.append(" (the policy lets through what stays open)")
-    return Stack(*parts, end)
-
-
-def _check(document: dict[str, Any], check: dict[str, Any]) -> Iterator[RenderableType]:
-    described = document["variants"].get(check["variant"])
-    label = storage_label(described) if described else ""
-    saving = ", no memory saved" if check["emulated"] else ""
-    overall = next((row for row in check["rows"] if row["level"] == "overall"), None)
-    yield Text.assemble(
-        (f"{check['verdict']:<15}", STYLES[check["verdict"]]),
-        (visible(check["variant"]), "bold"),
-        (f"  {visible(label)}{saving}" if label else "", "dim"),
-    )
-    against = f" against {check['against']}" if check["against"] else ""
-    delta = f", {difference_label(overall)} points" if overall and overall["n"] else ""
-    yield _indented(f"{check['kind']}{against}{delta}: {check['reason']}")
-    if overall and overall["attribution"]:
-        source = f"; it comes from the {check['loss_comes_from']}" if check["loss_comes_from"] else ""
-        yield _indented(attribution_label(overall["attribution"]) + source)
-
-
-def _indented(text: str) -> Padding:
-    return Padding(Text(visible(text)), (0, 0, 0, 15))
-
-
-def _cells(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> Table:
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for check, row in pairs:
-        table.add_row(
-            Text(row["verdict"]),
-            Text(visible(check["variant"]) + (" (emulated)" if check["emulated"] else "")),
-            Text(check["kind"]),
-            Text(visible(row_name(row))),
-            Text(difference_label(row)),
-            Text(f"{row['lost']}/{row['gained']}"),
-        )
-    return table
+    write_atomically(folder / "junit.xml", junit_xml)
+    write_atomically(folder / "summary.md", summary_md)

@@ -1,4 +1,4 @@
-"""``junit.xml``: a loss of quality is a failure, a broken run an error, what stays open is skipped unless it blocks."""
+"""``junit.xml``: a loss is a failure, a broken run an error, and an undecided row skipped."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 from xml.etree import ElementTree as ET
 
-from kveval.report.rows import difference_label
+from kveval.errors import KvevalError
+from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.verdict import Verdict
+from kveval.judge.gate.check import Check
+from kveval.judge.gate.gate import Gate
+from kveval.report.documents.verdict import error_word
+from kveval.report.labels import difference_label, emulated_suffix
 from kveval.report.text import visible
 
 _NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -17,7 +22,12 @@ _NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """`problem`: the JUnit element, "failure", "error", "skipped" or None; `kind`: its type; `why`: its message."""
+    """One test case.
+
+    Attributes:
+        problem: the JUnit element: failure, error or skipped; None for a pass.
+        kind: the type of the problem; `why`: its message.
+    """
 
     class_name: str
     name: str
@@ -26,18 +36,23 @@ class _Case:
     why: str
 
 
-def junit(document: dict[str, Any]) -> str:
-    """What `kveval.report.files.verdict` returns, as JUnit XML: one suite per check, one case per row."""
-    suites = [(_suite_name(check), list(_cases(check))) for check in document["checks"]]
-    if document["reason"] is not None:
-        suites.append(("gate", [_Case("kveval.gate", "verdict", "error", document["verdict"], document["reason"])]))
+def junit(gate: Gate) -> str:
+    """Returns the gate's decision as JUnit XML: one suite per check, one case per row."""
+    return _xml([(_suite_name(gate, check), list(_cases(check))) for check in gate.checks])
+
+
+def junit_of_error(error: KvevalError) -> str:
+    """Returns the XML of a gate that could not judge: one case with the reason."""
+    return _xml([("gate", [_Case("kveval.gate", "verdict", "error", error_word(error), str(error))])])
+
+
+def _xml(suites: list[tuple[str, list[_Case]]]) -> str:
     root = ET.Element("testsuites", {"name": "kveval gate", **_counts([case for _, cases in suites for case in cases])})
     for name, cases in suites:
         suite = ET.SubElement(root, "testsuite", {"name": _text(name), **_counts(cases)})
         for case in cases:
-            element = ET.SubElement(
-                suite, "testcase", {"classname": _text(case.class_name), "name": _text(case.name)}
-            )  # fmt: skip
+            names = {"classname": _text(case.class_name), "name": _text(case.name)}
+            element = ET.SubElement(suite, "testcase", names)
             if case.problem:
                 ET.SubElement(element, case.problem, {"type": case.kind, "message": _text(case.why)})
             else:
@@ -46,37 +61,33 @@ def junit(document: dict[str, Any]) -> str:
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _suite_name(check: dict[str, Any]) -> str:
-    emulated = " (emulated)" if check["emulated"] else ""
-    against = f" against {check['against']}" if check["against"] else ""
-    return f"{check['kind']}: {check['variant']}{emulated}{against}"
+def _suite_name(gate: Gate, check: Check) -> str:
+    against = f" against {check.against}" if check.against else ""
+    return f"{check.kind}: {check.variant}{emulated_suffix(gate.run, check.variant)}{against}"
 
 
-def _cases(check: dict[str, Any]) -> Iterator[_Case]:
-    class_name = f"kveval.{check['kind'].replace(' ', '_')}.{check['variant']}"
-    state = check["verdict"]
-    problems = {
+def _cases(check: Check) -> Iterator[_Case]:
+    class_name = f"kveval.{check.kind.replace(' ', '_')}.{check.variant}"
+    problem = {
         "pass": None,
         "regression": "failure",
         "infrastructure": "error",
-        "undecided": "failure" if check["blocks"] else "skipped",
-    }
-    yield _Case(class_name, "verdict", problems[state], state, f"{state}: {check['reason']}")
-    for row in check["rows"]:
-        problem = {"fail": "failure", "undecided": "skipped", "pass": None}[row["verdict"]]
-        if state == "infrastructure":
-            # What a broken run lost is no loss of quality.
-            problem = "skipped"
-        kind = {"fail": "regression"}.get(row["verdict"], row["verdict"])
-        size = f"{row['n']} of {row['asked']} samples, {difference_label(row)} points"
-        yield _Case(class_name, row_name(row), problem, kind, f"{row['verdict']}: {row['reason']} ({size})")
+        "undecided": "failure" if check.blocks else "skipped",
+    }[check.state]
+    yield _Case(class_name, "verdict", problem, check.state, f"{check.state}: {check.reason}")
+    for row in check.comparisons:
+        if row.verdict is not None:
+            yield _row_case(class_name, row, row.verdict, is_broken=check.state == "infrastructure")
 
 
-def row_name(row: dict[str, Any]) -> str:
-    """'overall', '8,192 tokens', 'needle', 'niah_single at 8,192 tokens'."""
-    what = row["task"] or row["family"]
-    length = f"{row['context_length']:,} tokens" if row["context_length"] is not None else None
-    return " at ".join(part for part in (what, length) if part) or "overall"
+def _row_case(class_name: str, row: Comparison, verdict: Verdict, *, is_broken: bool) -> _Case:
+    problem = {"fail": "failure", "undecided": "skipped", "pass": None}[verdict.word]
+    if is_broken:
+        # What a broken run lost is not a loss of quality.
+        problem = "skipped"
+    kind = {"fail": "regression"}.get(verdict.word, verdict.word)
+    size = f"{row.difference.n} of {row.asked} questions, {difference_label(row.difference)} points"
+    return _Case(class_name, str(row.scope), problem, kind, f"{verdict.word}: {verdict.reason} ({size})")
 
 
 def _counts(cases: list[_Case]) -> dict[str, str]:
@@ -90,5 +101,5 @@ def _counts(cases: list[_Case]) -> dict[str, str]:
 
 
 def _text(text: str) -> str:
-    """`text` with what is unseen spelled out and what XML cannot hold replaced."""
+    """Returns `text` with unseen characters spelled out, and those that XML cannot hold replaced."""
     return _NOT_XML.sub("\ufffd", visible(text))

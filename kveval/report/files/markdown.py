@@ -1,14 +1,19 @@
-"""``summary.md`` for the step page of a CI job: the worst first, hostile text disarmed, and never too long for it."""
+"""``summary.md`` for the page of a CI job: the worst first, hostile text disarmed, and never too long for the page."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
-from kveval.report.files.junit import row_name
-from kveval.report.rows import attribution_label, difference_label
-from kveval.report.terminal.summary import storage_label
+from kveval.errors import KvevalError
+from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.scope import Scope
+from kveval.judge.gate.check import Check
+from kveval.judge.gate.gate import Gate
+from kveval.judge.statistics.score import Score
+from kveval.report.documents.verdict import error_word, noise_floor
+from kveval.report.files.flips import FlipExcerpt, flip_excerpts
+from kveval.report.labels import answered_label, attribution_label, difference_label, emulated_suffix, storage_label
 from kveval.report.text import shortened, visible
 
 MOST_BYTES = 58_000
@@ -27,32 +32,41 @@ _MARKS = {
 _WORD_ORDER = {"fail": 0, "undecided": 1, "pass": 2}
 
 
-def markdown(document: dict[str, Any]) -> str:
-    """What `kveval.report.files.verdict` returns, as Markdown of less than 60 KB."""
-    lines: list[str] = []
+def markdown(gate: Gate) -> str:
+    """Returns the gate's decision as Markdown of less than 60 KB."""
+    return _fit(_lines(gate))
+
+
+def markdown_of_error(error: KvevalError) -> str:
+    """Returns the page of a gate that could not judge."""
+    word = error_word(error)
+    return _fit([_title(word), "", plain(str(error)), "", f"Exit code {error.exit_code}. Nothing was judged."])
+
+
+def _fit(lines: Iterable[str]) -> str:
+    kept: list[str] = []
     used = 0
-    for line in _lines(document):
-        size = len(line.encode()) + 1
-        if used + size > MOST_BYTES:
-            lines.append("\n_The rest is left out here: verdict.json has all of it._")
+    for line in lines:
+        used += len(line.encode()) + 1
+        if used > MOST_BYTES:
+            kept.append("\n_The rest is left out here: verdict.json has all of it._")
             break
-        lines.append(line)
-        used += size
-    return "\n".join(lines) + "\n"
+        kept.append(line)
+    return "\n".join(kept) + "\n"
 
 
 def plain(text: str) -> str:
-    """Any text as Markdown that shows exactly it: one line, no markup, no HTML, no links, no mentions."""
+    """Returns Markdown that shows exactly `text`: one line, no markup, no HTML, no links, no mentions."""
     line = " ".join(visible(text).split())
     shown, left_out = shortened(line, _LONGEST_SENTENCE)
-    # An empty comment parts what would become a link or a mention; character references disarm the rest.
+    # An empty comment breaks up links and mentions; character references disarm the rest.
     parts = _LINKED.split(shown) if "://" in shown or "www." in shown.lower() or "@" in shown else [shown]
     disarmed = "<!-- -->".join(_SPECIAL.sub(lambda match: f"&#{ord(match[0])};", part) for part in parts)
     return disarmed + (f" … {left_out} more characters" if left_out else "")
 
 
 def code(text: str | None) -> str:
-    """Model text as a code span: nothing in it is markup."""
+    """Returns model text as a code span, in which nothing is markup."""
     line = " ".join(visible(text or "").split())
     if not line:
         return "_nothing_"
@@ -60,90 +74,91 @@ def code(text: str | None) -> str:
     return f"{fence} {line} {fence}"
 
 
-def _lines(document: dict[str, Any]) -> Iterator[str]:
-    word = document["verdict"]
-    yield f"## {_MARKS[word]} KV cache gate: {word}"
+def _title(word: str) -> str:
+    return f"## {_MARKS[word]} KV cache gate: {word}"
+
+
+def _lines(gate: Gate) -> Iterator[str]:
+    yield _title(gate.state)
     yield ""
-    if document["reason"] is not None:
-        yield plain(document["reason"])
-        yield ""
-        yield f"Exit code {document['exit_code']}. Nothing was judged."
-        return
-    yield from _head(document)
-    yield from _checks(document)
-    yield from _notes(document)
-    yield from _cells(document)
-    yield from _flips(document)
-    yield from _noise(document)
+    yield _head(gate)
+    yield ""
+    yield from _checks(gate)
+    yield from (f"- {note.level}: {plain(note.message)}" for note in gate.notes)
+    yield ""
+    yield from _cells(gate)
+    yield from _flips(gate)
+    yield _noise(gate)
 
 
-def _head(document: dict[str, Any]) -> Iterator[str]:
-    run, policy, blessed = document["run"], document["policy"], document["blessed"]
-    allowed = document["verdict"] == "undecided" and document["exit_code"] == 0
-    yield (
-        f"Exit code {document['exit_code']}"
-        + (" (what stays open is let through by the policy). " if allowed else ". ")
-        + f"Run {code(run['run_id'])} of {plain(run['created'])}, {run['samples']:,} samples in "
-        f"{run['haystacks']:,} haystacks, baseline {code(run['baseline'])}"
-        + (f", held against blessed run {code(blessed['run_id'])} of {plain(blessed['created'])}" if blessed else "")
-        + f". Margin {100 * policy['margin']:g} points"
-        + "".join(f", {plain(family)} {100 * margin:g}" for family, margin in sorted(policy["margins"].items()))
-        + f"; confidence {policy['confidence']:.0%}."
+def _head(gate: Gate) -> str:
+    manifest, policy, blessed = gate.run.manifest, gate.policy, gate.blessed
+    allowed = gate.state == "undecided" and gate.exit_code == 0
+    return (
+        f"Exit code {gate.exit_code}"
+        + (" (the policy allows undecided). " if allowed else ". ")
+        + f"Run {code(manifest.run_id)} of {plain(manifest.created)}, {len(gate.run.samples):,} questions about "
+        f"{gate.run.samples['haystack_id'].nunique():,} contexts, baseline {code(manifest.baseline)}"
+        + (f", compared with blessed run {code(blessed.run.run_id)} of {plain(blessed.run.created)}" if blessed else "")
+        + f". Margin {100 * policy.margin:g} points"
+        + "".join(f", {plain(family)} {100 * margin:g}" for family, margin in sorted(policy.margins.items()))
+        + f"; confidence {policy.confidence:.0%}."
     )
-    yield ""
 
 
-def _checks(document: dict[str, Any]) -> Iterator[str]:
+def _checks(gate: Gate) -> Iterator[str]:
     yield "| | check | variant | against | overall | reason |"
     yield "|---|---|---|---|---|---|"
-    for check in _worst_first(document["checks"]):
-        overall = next((row for row in check["rows"] if row["level"] == "overall"), None)
+    for check in _worst_first(gate.checks):
+        overall = _overall(check)
         yield (
-            f"| {_MARKS[check['verdict']]} {check['verdict']} | {check['kind']} | {_variant(document, check)} "
-            f"| {plain(check['against'] or '')} | {difference_label(overall) if overall else ''} "
-            f"| {plain(check['reason'])} |"
+            f"| {_MARKS[check.state]} {check.state} | {check.kind} | {_variant(gate, check)} "
+            f"| {plain(check.against or '')} | {difference_label(overall.difference) if overall else ''} "
+            f"| {plain(check.reason)} |"
         )
     yield ""
-    for check in document["checks"]:
-        overall = next((row for row in check["rows"] if row["level"] == "overall"), None)
-        if overall and overall["attribution"]:
-            blamed = {None: "not settled which part lost", "both": "both lost"}.get(
-                check["loss_comes_from"], f"the loss comes from the {check['loss_comes_from']}"
+    for check in gate.checks:
+        overall = _overall(check)
+        if overall and overall.attribution and (label := attribution_label(overall)):
+            cause = {None: "undecided which part lost", "both": "both lost"}.get(
+                overall.attribution.blames(), f"the loss comes from the {overall.attribution.blames()}"
             )
-            yield f"- {plain(check['variant'])}: {plain(attribution_label(overall['attribution']))}: **{blamed}**"
+            yield f"- {plain(check.variant)}: {plain(label)}: **{cause}**"
     yield ""
 
 
-def _variant(document: dict[str, Any], check: dict[str, Any]) -> str:
-    described = document["variants"].get(check["variant"])
-    label = storage_label(described) if described else ""
-    saving = ", **no memory saved**" if check["emulated"] else ""
-    return f"**{plain(check['variant'])}**" + (f" ({plain(label)}{saving})" if label else "")
+def _overall(check: Check) -> Comparison | None:
+    return next((row for row in check.comparisons if row.scope.level == "overall"), None)
 
 
-def _notes(document: dict[str, Any]) -> Iterator[str]:
-    for note in document["notes"]:
-        yield f"- {note['level']}: {plain(note['message'])}"
-    yield ""
+def _variant(gate: Gate, check: Check) -> str:
+    found = gate.run.manifest.variants.get(check.variant)
+    label = storage_label(found.facts) if found else ""
+    saving = ", **no memory saved**" if found and found.facts.is_emulated else ""
+    return f"**{plain(check.variant)}**" + (f" ({plain(label)}{saving})" if label else "")
 
 
-def _cells(document: dict[str, Any]) -> Iterator[str]:
-    cells = [(check, row) for check in document["checks"] for row in check["rows"] if row["level"] == "cell"]
-    cells.sort(key=lambda pair: (_WORD_ORDER[pair[1]["verdict"]], pair[1]["delta"] or 0.0))
+def _cells(gate: Gate) -> Iterator[str]:
+    cells = [
+        (check, row, row.verdict)
+        for check in gate.checks
+        for row in check.comparisons
+        if row.scope.level == "cell" and row.verdict is not None
+    ]
+    cells.sort(key=lambda cell: (_WORD_ORDER[cell[2].word], cell[1].difference.delta or 0.0))
     if not cells:
         return
     yield "### Worst cells first"
     yield ""
-    yield "| verdict | variant | check | cell | n | before | after | delta (points) | flips -/+ | p (Holm) |"
+    yield "| verdict | variant | check | cell | questions | before | after | points | lost/gained | adjusted p (Holm) |"
     yield "|---|---|---|---|---|---|---|---|---|---|"
-    for check, row in cells[:_MOST_CELLS]:
-        p = f"{row['p_holm']:.2g}" if row["p_holm"] is not None else ""
-        emulated = " (emulated)" if check["emulated"] else ""
-        unanswered = f" of {row['asked']}" if row["n"] < row["asked"] else ""
+    for check, row, verdict in cells[:_MOST_CELLS]:
+        p = f"{verdict.p_holm:.2g}" if verdict.p_holm is not None else ""
         yield (
-            f"| {row['verdict']} | {plain(check['variant'])}{emulated} | {check['kind']} | {plain(row_name(row))} "
-            f"| {row['n']}{unanswered} | {_score(row['baseline_score'])} | {_score(row['score'])} "
-            f"| {difference_label(row)} | {row['lost']}/{row['gained']} | {p} |"
+            f"| {verdict.word} | {plain(check.variant)}{emulated_suffix(gate.run, check.variant)} | {check.kind} "
+            f"| {plain(str(row.scope))} | {answered_label(row)} | {_score(row.baseline_score)} "
+            f"| {_score(row.candidate_score)} | {difference_label(row.difference)} "
+            f"| {row.flips.lost}/{row.flips.gained} | {p} |"
         )
     if len(cells) > _MOST_CELLS:
         yield ""
@@ -151,48 +166,48 @@ def _cells(document: dict[str, Any]) -> Iterator[str]:
     yield ""
 
 
-def _flips(document: dict[str, Any]) -> Iterator[str]:
-    for check in _worst_first(document["checks"]):
-        if not check["flips"]:
+def _flips(gate: Gate) -> Iterator[str]:
+    for check in _worst_first(gate.checks):
+        flips, overall = list(flip_excerpts(gate.run, check)), _overall(check)
+        if not flips or overall is None:
             continue
-        overall = next(row for row in check["rows"] if row["level"] == "overall")
-        total = overall["lost"] + overall["gained"]
-        emulated = " (emulated)" if check["emulated"] else ""
-        yield (
-            f"### Flips of {plain(check['variant'])}{emulated} against {plain(check['against'])}: "
-            f"{overall['lost']} lost, {overall['gained']} gained"
-        )
+        variant = f"{plain(check.variant)}{emulated_suffix(gate.run, check.variant)}"
+        lost, gained = overall.flips.lost, overall.flips.gained
+        yield f"### Flips of {variant} against {plain(check.against or '')}: {lost} lost, {gained} gained"
         yield ""
-        for flip in check["flips"]:
-            depth = f", depth {flip['depth_percent']:.0f}%" if flip["depth_percent"] is not None else ""
-            noise = "; **the A/A run flipped too**" if flip["noise_too"] else ""
-            expected = ", ".join(code(answer) for answer in flip["expected"]) or "that the text does not say"
-            before = f"before {code(flip['before'])}; " if flip["before"] is not None else ""
-            yield (
-                f"- {'▼' if flip['direction'] == 'lost' else '▲'} {plain(row_name({**flip, 'family': None}))}{depth} "
-                f"({code(flip['sample_id'])}), {flip['before_outcome']} → {flip['after_outcome']}{noise}. "
-                f"{plain(flip['question'] or '')} Expected {expected}; {before}after {code(flip['after'])}"
-            )
-        if total > len(check["flips"]):
-            yield f"- and {total - len(check['flips'])} more: the report has them"
+        yield from map(_flip, flips)
+        if lost + gained > len(flips):
+            yield f"- {lost + gained - len(flips)} more are in the report"
         yield ""
 
 
-def _noise(document: dict[str, Any]) -> Iterator[str]:
-    noise = document["noise"]
-    if noise is None or noise["identical"] is None:
-        yield "No second run of the baseline: the noise floor is unknown."
-        return
-    yield (
-        f"Noise floor: the baseline asked twice lost {noise['lost']} and gained {noise['gained']} of "
-        f"{noise['n']:,} samples, with {noise['identical']:.1%} identical outputs."
+def _flip(flip: FlipExcerpt) -> str:
+    where = plain(str(Scope("cell", task=flip.task, context_length=flip.context_length)))
+    depth = f", depth {flip.depth_percent:.0f}%" if flip.depth_percent is not None else ""
+    noise = "; **the A/A run flipped too**" if flip.noise_too else ""
+    expected = ", ".join(code(answer) for answer in flip.expected) or "that the text does not say"
+    before = f"before {code(flip.before)}; " if flip.before is not None else ""
+    return (
+        f"- {'▼' if flip.direction == 'lost' else '▲'} {where}{depth} ({code(flip.sample_id)}), "
+        f"{flip.before_outcome} → {flip.after_outcome}{noise}. {plain(flip.question or '')} "
+        f"Expected {expected}; {before}after {code(flip.after)}"
     )
 
 
-def _worst_first(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _noise(gate: Gate) -> str:
+    noise = noise_floor(gate)
+    if noise is None or noise.identical is None:
+        return "The baseline was not asked a second time: the noise floor is unknown."
+    return (
+        f"Noise floor: the baseline's second run lost {noise.flips.lost} and gained {noise.flips.gained} of "
+        f"{noise.difference.n:,} questions; {noise.identical:.1%} of its outputs are identical."
+    )
+
+
+def _worst_first(checks: Sequence[Check]) -> list[Check]:
     order = ("regression", "infrastructure", "undecided", "pass")
-    return sorted(checks, key=lambda check: order.index(check["verdict"]))
+    return sorted(checks, key=lambda check: order.index(check.state))
 
 
-def _score(score: float | None) -> str:
-    return "" if score is None else f"{score:.3f}"
+def _score(score: Score) -> str:
+    return "" if score.mean is None else f"{score.mean:.3f}"

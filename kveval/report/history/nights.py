@@ -1,4 +1,4 @@
-"""Several nights on one page: score and verdict of every variant, and where the engine changed."""
+"""Several nights on one page: score and verdict of every variant, and the nights where the engine changed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from kveval.config.judge import Policy
@@ -16,18 +15,19 @@ from kveval.judge.comparison.judgement import judge_run
 from kveval.judge.comparison.own_score import own_score
 from kveval.judge.comparison.scope import Scope
 from kveval.judge.run_data import load_run
+from kveval.judge.statistics.difference import Difference
 from kveval.judge.statistics.score import Score
 from kveval.report.html.charts import Chart, night_chart
 from kveval.report.html.page import render
 from kveval.report.html.report import build_report
-from kveval.report.rows import baseline_first, comparison_row
-from kveval.report.sections.answer.section import held
+from kveval.report.labels import baseline_first
+from kveval.report.sentences import proven_safe
 from kveval.run.storage import write_atomically
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One variant of one night. `verdict`, `row` and `held` are None for the baseline."""
+    """One variant of one night. `verdict`, `difference` and `proven_safe` are None for the baseline."""
 
     variant: str
     role: str
@@ -36,17 +36,18 @@ class Entry:
     score: Score
     verdict: str | None
     reason: str | None
-    row: dict[str, Any] | None
-    held: str | None
+    difference: Difference | None
+    proven_safe: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """
+    """One run of the history.
+
     Attributes:
-        engine: version, as the baseline's engine says.
-        engine_changed: from what; None where it did not.
-        asked_changed: other samples, or another model, than the night before: scores are not comparable with it.
+        engine: the version that the baseline's engine reports.
+        engine_changed: the version of the night before; None if it is the same.
+        asked_changed: whether samples or model differ from the night before: then the scores cannot be compared.
     """
 
     name: str
@@ -61,26 +62,26 @@ class Night:
 
 
 def build_reports(runs: Sequence[Path], out: Path | None = None) -> list[tuple[str, Path]]:
-    """The report of every run; of several also their history. (what it is, where it was written).
+    """Writes the report of every run, and the history of several. Returns (what it is, where it was written).
 
     Args:
-        out: where to write the one report, or the history.
+        out: the file for the one report, or for the history.
 
     Raises:
-        RunDirectoryError: one of them is no run directory, or a broken one.
+        RunDirectoryError: one of them is not a run directory, or it is broken.
         UsageError: the same run twice.
     """
     if len(runs) == 1:
         return [("report", build_report(runs[0], out))]
     twice = next((run for i, run in enumerate(runs) if run.resolve() in [other.resolve() for other in runs[:i]]), None)
     if twice is not None:
-        raise UsageError(f"RUN: {twice} is given twice; allowed: every run once")
+        raise UsageError(f"RUN: {twice} is given twice; use each run once")
     written = [("report", build_report(run)) for run in runs]
     return [*written, ("history", build_history(runs, out))]
 
 
 def build_history(runs: Sequence[Path], out: Path | None = None, policy: Policy | None = None) -> Path:
-    """Writes the history page, ``history.html`` beside the last run given unless `out` says otherwise."""
+    """Writes the history page: to `out`, or to ``history.html`` beside the last run."""
     path = runs[-1].resolve().parent / "history.html" if out is None else out
     nights = _in_order([_night(run, policy) for run in runs])
     links = {night.path: _link(night.path / "report.html", path) for night in nights}
@@ -108,8 +109,8 @@ def _night(path: Path, policy: Policy | None) -> Night:
                 score=own_score(run, variant.name, Scope("overall"), confidence=judgement.policy.confidence),
                 verdict=headline.word if headline else None,
                 reason=headline.reason if headline else None,
-                row=comparison_row(overall[0]) if overall else None,
-                held=held(judgement.of(variant.name, "length")) if headline else None,
+                difference=overall[0].difference if overall else None,
+                proven_safe=proven_safe(judgement.of(variant.name, "length")) if headline else None,
             )
         )
     manifest = run.manifest
@@ -129,7 +130,7 @@ def _night(path: Path, policy: Policy | None) -> Night:
 
 
 def _in_order(nights: Sequence[Night]) -> list[Night]:
-    """By time, with what changed since the night before."""
+    """Returns the nights by time, with what changed since the night before."""
     ordered: list[Night] = []
     for night in sorted(nights, key=lambda night: night.created):
         if ordered:

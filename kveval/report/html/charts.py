@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kveval.judge.statistics.score import Score
+from kveval.report.labels import length_label
 
 WIDTH, HEIGHT = 440, 250
 LEFT, RIGHT, TOP, BOTTOM = 44, 14, 12, 34
@@ -145,14 +146,9 @@ def _chart(
     )
 
 
-def length_label(tokens: int) -> str:
-    """8192 -> '8K', 3000 -> '3,000'."""
-    return f"{tokens // 1024}K" if tokens % 1024 == 0 else f"{tokens:,}"
-
-
 def _label(variant: str, place: str, score: Score) -> str:
     interval = "" if score.low is None else f" [{score.low:.3f}, {score.high:.3f}]"
-    return f"{variant} {place}: {score.mean:.3f}{interval}, {score.n} samples in {score.clusters} haystacks"
+    return f"{variant} {place}: {score.mean:.3f}{interval}, {score.n} questions about {score.clusters} contexts"
 
 
 def _short(name: str) -> str:

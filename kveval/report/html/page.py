@@ -14,9 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from kveval import __version__
-from kveval.report import sections
-from kveval.report.html.charts import length_label
-from kveval.report.rows import attribution_label, difference_label
+from kveval.report import labels, sections
 from kveval.report.text import exact, shortened, visible
 from kveval.resources import templates_directory
 
@@ -63,9 +61,12 @@ def _environment() -> Environment:
         "points": lambda value: "" if value is None else f"{100 * value:+.1f}",
         "pretty": lambda value: json.dumps(value, indent=2, ensure_ascii=False, default=str),
         "yaml": lambda value: yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=110),
-        "tokens": lambda value: "overall" if value is None else length_label(value),
-        "difference": difference_label,
-        "attribution": attribution_label,
+        "length_label": labels.length_label,
+        "difference": labels.difference_label,
+        "attribution": labels.attribution_label,
+        "answered": labels.answered_label,
+        "flips": labels.flips_label,
+        "storage": labels.storage_label,
         "excerpt": lambda text: shortened(text, EXCERPT_CHARACTERS_SHOWN),
         "moment": lambda text: text[:16].replace("T", " ") + (" UTC" if text.endswith(("Z", "+00:00")) else ""),
         "exact": exact,

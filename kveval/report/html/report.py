@@ -10,7 +10,7 @@ from kveval.judge.comparison.headline import headlines
 from kveval.judge.comparison.judgement import Judgement, judge_run
 from kveval.judge.run_data import RunData, load_run
 from kveval.report.html.page import render
-from kveval.report.rows import baseline_first
+from kveval.report.labels import baseline_first
 from kveval.report.section import Section, find_sections
 from kveval.run.storage import write_atomically
 

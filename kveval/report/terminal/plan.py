@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kveval.report.sections.load.section import load_plan_table
+from kveval.report.terminal.load import load_plan_table
 
 _HEAD = ("model", "engine", "device", "prompt_style", "max_model_len")
 _CELL_COLUMNS = ("task", "context_length", "samples", "haystacks", "haystack")

@@ -3,25 +3,65 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
+from kveval.judge.comparison.judgement import Judgement
 from kveval.judge.comparison.scope import in_scope, scopes
 from kveval.judge.run_data import RunData
-from kveval.report.rows import baseline_first
+from kveval.memory.measured import CapacityComparison
+from kveval.report.labels import baseline_first
 from kveval.report.section import Section
-from kveval.report.sections.cost.capacity import capacity_table
+from kveval.report.sections.cost.capacity import capacities
 from kveval.run.manifest import VariantRun
 
 
-def cost_table(run: RunData) -> list[dict[str, Any]]:
-    """Of every variant; times in milliseconds over the answered samples."""
-    return [_cost(run, variant) for variant in baseline_first(run)]
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Times of one variant's records, at one context length or over all."""
+
+    variant: str
+    context_length: int | None
+    n: int
+    ttft_ms: float | None
+    ttft_p95_ms: float | None
+    itl_ms: float | None
+    itl_p95_ms: float | None
 
 
-def times_table(run: RunData) -> list[dict[str, Any]]:
-    """Time to first token and between tokens, in milliseconds, by variant and context length."""
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one variant cost. Counts come from the engine's counters, and are None where it has none.
+
+    Attributes:
+        computed_tokens: prompt tokens that did not come from the prefix cache.
+        hit_share: of the prompt tokens the prefix cache was asked for, the share that it had.
+    """
+
+    variant: VariantRun
+    times: Times
+    prompt_tokens: float | None
+    computed_tokens: float | None
+    generation_tokens: float | None
+    hit_share: float | None
+    preemptions: float | None
+    retried: int
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    rows: list[Cost]
+    times: list[Times]
+    capacities: list[tuple[str, CapacityComparison]]
+
+
+def costs(run: RunData, _: Judgement) -> Costs:
+    """Returns the cost of every variant, its times by context length and its capacity."""
+    return Costs([_cost(run, variant) for variant in baseline_first(run)], times_by_length(run), capacities(run))
+
+
+def times_by_length(run: RunData) -> list[Times]:
+    """Returns the times of every context length and variant that has records."""
     rows = []
     for group in scopes(run.samples):
         if group.level != "length":
@@ -31,42 +71,34 @@ def times_table(run: RunData) -> list[dict[str, Any]]:
             records = run.records[variant.name]
             of_length = records[records.index.isin(ids)]
             if len(of_length):
-                rows.append(
-                    {"variant": variant.name, "context_length": group.context_length, **_times(of_length)}
-                )  # fmt: skip
+                rows.append(_times(variant.name, group.context_length, of_length))
     return rows
 
 
-def _cost(run: RunData, variant: VariantRun) -> dict[str, Any]:
-    records, counters, facts = run.records[variant.name], variant.counters, variant.facts
-    prompt, cached = counters.get("prompt_tokens"), counters.get("prompt_tokens_cached")
-    queries, hits = counters.get("prefix_cache_queries"), counters.get("prefix_cache_hits")
-    return {
-        "variant": variant.name,
-        "records": len(records),
-        "asking_seconds": variant.asking_seconds or None,
-        **_times(records),
-        "prompt_tokens": prompt,
-        "computed_tokens": counters.get("prompt_tokens_computed"),
-        "cached_share": cached / prompt if prompt and cached is not None else None,
-        "hit_share": hits / queries if queries and hits is not None else None,
-        "generation_tokens": counters.get("generation_tokens"),
-        "preemptions": counters.get("preemptions"),
-        "capacity_tokens": facts.kv_capacity_tokens,
-        "capacity_ratio": facts.kv_capacity_ratio,
-        "emulated": facts.is_emulated,
-        "retried": int((records["attempts"] > 1).sum()) if len(records) else 0,
-    }
+def _cost(run: RunData, variant: VariantRun) -> Cost:
+    records, counters = run.records[variant.name], variant.counters
+    share = _share(counters.get("prefix_cache_hits"), counters.get("prefix_cache_queries"))
+    if share is None:
+        share = _share(counters.get("prompt_tokens_cached"), counters.get("prompt_tokens"))
+    return Cost(
+        variant=variant,
+        times=_times(variant.name, None, records),
+        prompt_tokens=counters.get("prompt_tokens"),
+        computed_tokens=counters.get("prompt_tokens_computed"),
+        generation_tokens=counters.get("generation_tokens"),
+        hit_share=share,
+        preemptions=counters.get("preemptions"),
+        retried=int((records["attempts"] > 1).sum()) if len(records) else 0,
+    )
 
 
-def _times(records: pd.DataFrame) -> dict[str, Any]:
-    return {
-        "n": len(records),
-        "ttft_ms": _quantile(records["ttft_ms"], 0.5),
-        "ttft_p95_ms": _quantile(records["ttft_ms"], 0.95),
-        "itl_ms": _quantile(records["itl_ms"], 0.5),
-        "itl_p95_ms": _quantile(records["itl_ms"], 0.95),
-    }
+def _share(part: float | None, whole: float | None) -> float | None:
+    return part / whole if whole and part is not None else None
+
+
+def _times(variant: str, context_length: int | None, records: pd.DataFrame) -> Times:
+    quantiles = [_quantile(records[column], share) for column in ("ttft_ms", "itl_ms") for share in (0.5, 0.95)]
+    return Times(variant, context_length, len(records), *quantiles)
 
 
 def _quantile(values: pd.Series, share: float) -> float | None:
@@ -74,11 +106,4 @@ def _quantile(values: pd.Series, share: float) -> float | None:
     return float(known.quantile(share)) if len(known) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
-    rows: list[dict[str, Any]]
-    times: list[dict[str, Any]]
-    capacities: list[dict[str, Any]]
-
-
-SECTION = Section("Cost", 50, lambda run, _: Costs(cost_table(run), times_table(run), capacity_table(run)))
+SECTION = Section("Cost", 50, costs)

@@ -11,9 +11,8 @@ from kveval.judge.comparison.judgement import Judgement
 from kveval.judge.comparison.pairing import answered_by
 from kveval.judge.comparison.variant_pair import pair_variant
 from kveval.judge.run_data import RunData
-from kveval.report.html.charts import length_label
 from kveval.report.html.heatmap import Heatmap, heat_cell
-from kveval.report.rows import baseline_first
+from kveval.report.labels import baseline_first, length_label
 from kveval.report.section import Section
 
 _BANDS = ((0, 20), (20, 40), (40, 60), (60, 80), (80, 100))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from kveval.judge.comparison.comparison import Comparison
 from kveval.judge.comparison.judgement import Judgement
 from kveval.judge.run_data import RunData
-from kveval.report.rows import comparison_row
 from kveval.report.section import Section
 
 
-def noise_table(judgement: Judgement, run: RunData) -> list[dict[str, Any]]:
-    """Flips and identical outputs of every candidate and control beside the A/A run's, by length and overall."""
+def noise_rows(run: RunData, judgement: Judgement) -> list[Comparison]:
+    """Returns the comparisons of candidates and controls that an A/A run covers, by length and overall."""
     return [
-        {"variant": name, **comparison_row(row)}
+        row
         for name, variant in run.manifest.variants.items()
         if variant.role in ("candidate", "control")
         for level in ("length", "overall")
@@ -22,4 +20,4 @@ def noise_table(judgement: Judgement, run: RunData) -> list[dict[str, Any]]:
     ]
 
 
-SECTION = Section("Noise and drift", 40, lambda run, judgement: noise_table(judgement, run))
+SECTION = Section("Noise and drift", 40, noise_rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kveval.judge.comparison.scope import in_scope, scopes
 from kveval.judge.run_data import RunData
-from kveval.report.rows import baseline_first
+from kveval.report.labels import baseline_first
 from kveval.report.section import Section
 from kveval.run.records import OUTCOMES
 

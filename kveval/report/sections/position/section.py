@@ -8,9 +8,8 @@ from typing import Any
 import pandas as pd
 
 from kveval.judge.run_data import RunData
-from kveval.report.html.charts import length_label
 from kveval.report.html.heatmap import HeatCell, Heatmap, heat_cell
-from kveval.report.rows import baseline_first
+from kveval.report.labels import baseline_first, length_label
 from kveval.report.section import Section
 
 QUARTERS = tuple(f"score_q{number}" for number in range(1, 5))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kveval.judge.run_data import RunData
-from kveval.report.rows import baseline_first
+from kveval.report.labels import baseline_first
 from kveval.report.section import Section
 from kveval.run.facts import Facts
 

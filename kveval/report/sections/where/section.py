@@ -12,7 +12,7 @@ from kveval.judge.comparison.scope import Scope, scopes
 from kveval.judge.run_data import RunData
 from kveval.judge.statistics.score import Score
 from kveval.report.html.charts import Chart, score_chart
-from kveval.report.rows import baseline_first
+from kveval.report.labels import baseline_first
 from kveval.report.section import Section
 
 

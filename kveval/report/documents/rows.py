@@ -1,4 +1,4 @@
-"""One comparison as a flat row, and in words."""
+"""Parts that several documents have: one comparison, one variant."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from dataclasses import asdict
 from typing import Any
 
 from kveval.judge.comparison.comparison import Attribution, Comparison
-from kveval.judge.run_data import RunData
 from kveval.run.manifest import VariantRun
 
 
 def comparison_row(comparison: Comparison) -> dict[str, Any]:
-    """One comparison, flat."""
+    """Returns one comparison as a flat row. Scores are in [0, 1], differences in [-1, 1] (candidate - baseline)."""
     difference, verdict, noise = comparison.difference, comparison.verdict, comparison.noise
     return {
         "variant": comparison.variant,
@@ -59,24 +58,21 @@ def _attribution(attribution: Attribution | None) -> dict[str, Any] | None:
     }
 
 
-def attribution_label(parts: dict[str, Any]) -> str:
-    """How a difference divides into format and kernel, in one sentence."""
-    return (
-        f"{difference_label(parts['total'])} points = format {difference_label(parts['format'])} + "
-        f"kernel {difference_label(parts['kernel'])} ({parts['n']} samples, control {parts['control']})"
-    )
-
-
-def difference_label(difference: dict[str, Any]) -> str:
-    """'-5.7 [-9.2, -2.2]' in percentage points."""
-    if difference["delta"] is None:
-        return ""
-    delta = f"{100 * difference['delta']:+.1f}"
-    if difference["low"] is None:
-        return f"{delta} [no interval]"
-    return f"{delta} [{100 * difference['low']:+.1f}, {100 * difference['high']:+.1f}]"
-
-
-def baseline_first(run: RunData) -> list[VariantRun]:
-    """Every variant of the run, in its order but for the baseline."""
-    return sorted(run.manifest.variants.values(), key=lambda variant: variant.name != run.manifest.baseline)
+def variant_row(variant: VariantRun) -> dict[str, Any]:
+    """Returns one variant: its role, its status and the facts a reader needs beside its scores."""
+    facts = variant.facts
+    return {
+        "role": variant.role,
+        "of": variant.of,
+        "status": variant.status,
+        "reason": variant.reason,
+        "storage": facts.storage,
+        "emulation": facts.emulation,
+        "effective_cache_dtype": facts.effective_cache_dtype,
+        "attention_backend": facts.attention_backend,
+        "scales": facts.scales,
+        "kv_capacity_tokens": facts.kv_capacity_tokens,
+        "kv_capacity_ratio": facts.kv_capacity_ratio,
+        "declared": facts.declared,
+        "findings": [finding.model_dump() for finding in variant.findings],
+    }

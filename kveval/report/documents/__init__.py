@@ -1,0 +1,1 @@
+"""What the commands print with --json, and verdict.json: strict JSON documents."""

@@ -1,0 +1,81 @@
+"""Compares two runs or variants, and what `kveval diff --json` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kveval.judge.blessed.bless import load_blessed
+from kveval.judge.diff.answer_diff import VariantDiff, diff_answers
+from kveval.judge.diff.answer_set import AnswerSet, read_answer_set
+from kveval.judge.evidence.drift import Drift, drift_positions, summarize
+from kveval.judge.run_data import check_same_scorers
+from kveval.report.documents.rows import comparison_row
+from kveval.run.directory import RunDirectory
+
+DIFF_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """`second` against `first`: every pair of variants, each with its drift where both sides kept their outputs."""
+
+    first: str
+    second: str
+    pairs: tuple[tuple[VariantDiff, Drift | None], ...]
+
+
+def compare(first: str, second: str) -> Diff:
+    """Compares `second` with `first`: each is RUN, RUN:VARIANT or a blessed file.
+
+    Raises:
+        KvevalError: one cannot be read, or they cannot be compared.
+    """
+    sources = read_answer_set(first), read_answer_set(second)
+    both = set(sources[0].samples["task"]) & set(sources[1].samples["task"])
+    check_same_scorers(_inputs(sources[0]), _inputs(sources[1]), both, f"{first} and {second}")
+    return Diff(first, second, tuple((pair, _drift(*sources, pair)) for pair in diff_answers(*sources)))
+
+
+def _inputs(source: AnswerSet) -> Mapping[str, str]:
+    path = Path(source.name.removesuffix(f":{source.variant}") if source.variant else source.name)
+    return load_blessed(path).run.inputs if path.is_file() else RunDirectory(path).read_manifest().inputs
+
+
+def _drift(first: AnswerSet, second: AnswerSet, pair: VariantDiff) -> Drift | None:
+    if not first.has_outputs or not second.has_outputs:
+        return None
+    positions = drift_positions(first.records[pair.first], second.records[pair.second], second.samples.index)
+    return summarize(positions, second.samples["haystack_id"])
+
+
+def diff_document(diff: Diff) -> dict[str, Any]:
+    """Returns ``{version, first, second, pairs}``: in each pair a row per group of samples."""
+    return {
+        "version": DIFF_VERSION,
+        "first": diff.first,
+        "second": diff.second,
+        "pairs": [_pair(pair, drift) for pair, drift in diff.pairs],
+    }
+
+
+def _pair(pair: VariantDiff, drift: Drift | None) -> dict[str, Any]:
+    rows = pair.comparisons
+    return {
+        "first": pair.first,
+        "second": pair.second,
+        "emulated": list(pair.emulated),
+        "changed_facts": {name: list(values) for name, values in pair.changed_facts.items()},
+        "rows": [{"margin": row.verdict.margin if row.verdict else None, **comparison_row(row)} for row in rows],
+        "drift": {
+            "positions": drift.positions,
+            "kl_mean_at_least": drift.kl_mean,
+            "kl_max_at_least": drift.kl_max,
+            "same_top1": drift.same_top1,
+            "token_p_change": drift.token_p_change,
+        }
+        if drift
+        else None,
+    }

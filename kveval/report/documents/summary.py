@@ -1,0 +1,105 @@
+"""What `kveval report --json` prints: one row per variant and context length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from kveval.config.judge import Policy
+from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.headline import headlines
+from kveval.judge.comparison.judgement import Judgement, judge_run
+from kveval.judge.comparison.own_score import own_score
+from kveval.judge.comparison.pairing import has_right_answer
+from kveval.judge.comparison.scope import in_scope, scopes
+from kveval.judge.evidence.cold import ColdComparison, cold_comparisons
+from kveval.judge.run_data import RunData, load_run
+from kveval.report.documents.rows import comparison_row, variant_row
+from kveval.report.sections.speculation.section import SpeculatingVariant, speculating_variants
+
+SUMMARY_VERSION = 1
+# The run directory's cold/ has the others.
+_MOST_DIFFERENCES = 20
+
+
+def summary(run_dir: Path, policy: Policy | None = None) -> dict[str, Any]:
+    """Returns the run as a strict JSON document.
+
+    Its keys are ``version, run_id, status, partial, baseline, policy, headlines, variants, rows, speculation`` and
+    ``prefix_cache``. There is one row per variant and context length, and one overall (``context_length`` None). Scores
+    are in [0, 1], differences in [-1, 1] (candidate - baseline). None stands beside a reason.
+
+    Raises:
+        RunDirectoryError: `run_dir` is not a run directory, or it is broken.
+    """
+    run = load_run(run_dir)
+    judgement, manifest = judge_run(run, policy), run.manifest
+    return {
+        "version": SUMMARY_VERSION,
+        "run_id": manifest.run_id,
+        "status": manifest.status,
+        "partial": manifest.status != "complete",
+        "baseline": manifest.baseline,
+        "policy": judgement.policy.model_dump(),
+        "headlines": [asdict(headline) for headline in headlines(judgement)],
+        "variants": {name: variant_row(variant) for name, variant in manifest.variants.items()},
+        "rows": [*_baseline_rows(run, judgement.policy), *_rows(run, judgement)],
+        "speculation": [_speculation(one) for one in speculating_variants(run, judgement)],
+        "prefix_cache": [_cold(check) for check in cold_comparisons(run)],
+    }
+
+
+def _baseline_rows(run: RunData, policy: Policy) -> Iterator[dict[str, Any]]:
+    chosen = [group for group in scopes(run.samples) if group.level in ("overall", "length")]
+    for group in sorted(chosen, key=lambda group: group.level == "overall"):
+        score = own_score(run, run.manifest.baseline, group, confidence=policy.confidence)
+        yield {
+            "variant": run.manifest.baseline,
+            "role": "baseline",
+            "level": group.level,
+            "context_length": group.context_length,
+            "asked": int(has_right_answer(in_scope(run.samples, group)).sum()),
+            "n": score.n,
+            "haystacks": score.clusters,
+            "score": score.mean,
+            "score_low": score.low,
+            "score_high": score.high,
+        }
+
+
+def _rows(run: RunData, judgement: Judgement) -> Iterator[dict[str, Any]]:
+    for name, variant in run.manifest.variants.items():
+        for level in ("length", "overall"):
+            for comparison in judgement.of(name, level):
+                yield {"role": variant.role, **comparison_row(comparison)}
+
+
+def _speculation(one: SpeculatingVariant) -> dict[str, Any]:
+    result = one.result
+    return {
+        "variant": result.variant,
+        "method": result.method,
+        "tokens": result.tokens,
+        "drafts": asdict(result.drafts) if result.drafts else None,
+        "partner": result.partner,
+        "parting": asdict(result.parting) if result.parting else None,
+        "rows": [{**comparison_row(row), "aa": _noise(aa)} for row, aa in one.rows],
+    }
+
+
+def _noise(aa: Comparison | None) -> dict[str, Any] | None:
+    if aa is None:
+        return None
+    row = comparison_row(aa)
+    return {key: row[key] for key in ("n", "identical", "lost", "gained", "delta")}
+
+
+def _cold(check: ColdComparison) -> dict[str, Any]:
+    return {
+        **asdict(check),
+        "finding": check.finding.model_dump() if check.finding else None,
+        "differences": [asdict(difference) for difference in check.differences[:_MOST_DIFFERENCES]],
+        "more_differences": max(len(check.differences) - _MOST_DIFFERENCES, 0),
+    }

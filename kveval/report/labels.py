@@ -1,0 +1,88 @@
+"""Short texts that the page, the terminal and the files share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.run_data import RunData
+from kveval.judge.statistics.difference import Difference
+from kveval.judge.statistics.flips import Flips
+from kveval.run.facts import Facts
+from kveval.run.manifest import VariantRun
+
+
+def baseline_first(run: RunData) -> list[VariantRun]:
+    """Returns every variant of the run: the baseline, then the others in their order."""
+    return sorted(run.manifest.variants.values(), key=lambda variant: variant.name != run.manifest.baseline)
+
+
+def emulated_suffix(run: RunData, variant: str) -> str:
+    """Returns ' (emulated)' for a variant whose cache is emulated, and '' for any other."""
+    found = run.manifest.variants.get(variant)
+    return " (emulated)" if found and found.facts.is_emulated else ""
+
+
+def length_label(tokens: int | None) -> str:
+    """8192 -> '8K', 3000 -> '3,000', None -> 'overall'."""
+    if tokens is None:
+        return "overall"
+    return f"{tokens // 1024}K" if tokens % 1024 == 0 else f"{tokens:,}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """['8K', '16K', '32K'] -> '8K, 16K and 32K'."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def difference_label(difference: Difference) -> str:
+    """'-5.7 [-9.2, -2.2]' in percentage points; '' without samples."""
+    if difference.delta is None:
+        return ""
+    delta = f"{100 * difference.delta:+.1f}"
+    if difference.low is None or difference.high is None:
+        return f"{delta} [no interval]"
+    return f"{delta} [{100 * difference.low:+.1f}, {100 * difference.high:+.1f}]"
+
+
+def flips_label(flips: Flips) -> str:
+    """'17 / 2': questions lost and gained."""
+    return f"{flips.lost} / {flips.gained}"
+
+
+def flips_in_words(flips: Flips) -> str:
+    """'17 lost, 2 gained'."""
+    return f"{flips.lost} lost, {flips.gained} gained"
+
+
+def answered_label(row: Comparison) -> str:
+    """'300', or '280 of 300' where some questions have no answer from both sides."""
+    n = row.difference.n
+    return f"{n:,} of {row.asked:,}" if n < row.asked else f"{n:,}"
+
+
+def attribution_label(row: Comparison) -> str | None:
+    """Says in one sentence how a difference divides into format and kernel. None without an emulated control."""
+    parts = row.attribution
+    if parts is None or not parts.total.n:
+        return None
+    return (
+        f"{difference_label(parts.total)} points = format {difference_label(parts.format)} + "
+        f"kernel {difference_label(parts.kernel)} ({parts.total.n} questions, emulated control {parts.control})"
+    )
+
+
+def storage_label(facts: Facts) -> str:
+    """How the format is stored: 'native fp8_e4m3', 'emulated int8 per_token_head'; '' before the engine answered."""
+    if facts.is_emulated:
+        return f"emulated {(facts.emulation or '').removesuffix(' (emulated)')}".strip()
+    said = " (declared)" if facts.is_declared("effective_cache_dtype") else ""
+    return f"{facts.storage or ''} {facts.effective_cache_dtype or ''}{said}".strip()
+
+
+def capacity_label(facts: Facts) -> str:
+    """'KV capacity x2.00' against the baseline; 'no memory saved' for an emulated cache; '' if unknown."""
+    if facts.is_emulated:
+        return "no memory saved"
+    said = " (declared)" if facts.is_declared("kv_capacity_ratio") else ""
+    return f"KV capacity x{facts.kv_capacity_ratio:.2f}{said}" if facts.kv_capacity_ratio is not None else ""

@@ -1,0 +1,73 @@
+"""The gate's decision in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.gate.check import Check
+from kveval.judge.gate.gate import Gate
+from kveval.report.labels import attribution_label, difference_label, emulated_suffix, storage_label
+from kveval.report.terminal.layout import STYLES, indented
+from kveval.report.text import visible
+
+_MOST_CELLS = 8
+
+
+def gate_table(gate: Gate) -> RenderableType:
+    """Shows every check, the worst cells, the notes and the verdict."""
+    parts = [line for check in gate.checks for line in _check(gate, check)]
+    cells = [
+        (check, row)
+        for check in gate.checks
+        for row in check.comparisons
+        if row.scope.level == "cell" and (row.difference.delta or 0.0) < 0
+    ]
+    worst = sorted(cells, key=lambda cell: cell[1].difference.delta or 0.0)[:_MOST_CELLS]
+    if worst:
+        parts += [Text("\nworst cells", style="bold"), _cells(gate, worst)]
+    parts += [Text(f"{note.level}: {visible(note.message)}", style="yellow") for note in gate.notes]
+    end = Text.assemble("\n", "gate: ", (gate.state, STYLES[gate.state]), f", exit code {gate.exit_code}")
+    if gate.state == "undecided" and gate.exit_code == 0:
+        end.append(" (the policy allows undecided)")
+    return Stack(*parts, end)
+
+
+def _check(gate: Gate, check: Check) -> Iterator[RenderableType]:
+    variant = gate.run.manifest.variants.get(check.variant)
+    label = storage_label(variant.facts) if variant else ""
+    saving = ", no memory saved" if variant and variant.facts.is_emulated else ""
+    overall = next((row for row in check.comparisons if row.scope.level == "overall"), None)
+    yield Text.assemble(
+        (f"{check.state:<15}", STYLES[check.state]),
+        (visible(check.variant), "bold"),
+        (f"  {visible(label)}{saving}" if label else "", "dim"),
+    )
+    against = f" against {check.against}" if check.against else ""
+    delta = f", {difference_label(overall.difference)} points" if overall and overall.difference.n else ""
+    yield indented(f"{check.kind}{against}{delta}: {check.reason}", left=15)
+    if overall and overall.attribution and (label := attribution_label(overall) or ""):
+        cause = overall.attribution.blames()
+        yield indented(label + (f"; the loss comes from {_CAUSES[cause]}" if cause else ""), left=15)
+
+
+_CAUSES = {"format": "the format", "kernel": "the kernel", "both": "both"}
+
+
+def _cells(gate: Gate, cells: list[tuple[Check, Comparison]]) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for check, row in cells:
+        table.add_row(
+            Text(row.verdict.word if row.verdict else ""),
+            Text(visible(check.variant) + emulated_suffix(gate.run, check.variant)),
+            Text(check.kind),
+            Text(visible(str(row.scope))),
+            Text(difference_label(row.difference)),
+            Text(f"{row.flips.lost}/{row.flips.gained}"),
+        )
+    return table

@@ -1,0 +1,65 @@
+"""Speculative decoding in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from kveval.judge.evidence.speculation import Speculation
+from kveval.report.labels import difference_label, flips_in_words
+from kveval.report.sections.speculation.section import SpeculatingVariant
+from kveval.report.terminal.layout import indented
+from kveval.report.text import visible
+
+
+def speculation_lines(one: SpeculatingVariant) -> Iterator[RenderableType]:
+    """Shows how many drafted tokens were accepted, and what changed against the partner."""
+    result = one.result
+    yield Text.assemble((visible(result.variant), "bold"), f" speculates: {visible(acceptance_label(result))}")
+    yield indented(partner_label(one))
+
+
+def acceptance_label(result: Speculation) -> str:
+    """'ngram, 4 tokens per draft: 31.2% of 1,250 drafted tokens accepted, 2.25 per draft step, ...'."""
+    tokens = f", {result.tokens} tokens per draft" if result.tokens else ""
+    drafts = result.drafts
+    if drafts is None:
+        return f"{result.method}{tokens}: drafts not counted"
+    if not drafts.steps:
+        return f"{result.method}{tokens}: nothing drafted"
+    places = ", ".join(f"{share:.2f}" for share in drafts.by_position)
+    return (
+        f"{result.method}{tokens}: {drafts.acceptance or 0.0:.1%} of {drafts.tokens:,} drafted tokens "
+        f"accepted, {drafts.tokens_per_step:.2f} tokens per draft step; accepted by position {places}"
+    )
+
+
+def partner_label(one: SpeculatingVariant) -> str:
+    """Says what changed against the partner overall, beside what changes without any cause."""
+    partner = one.result.partner
+    if partner is None:
+        return "no variant does the same without speculation, so it is not known what speculation changes"
+    row, aa = next((row, aa) for row, aa in one.rows if row.scope.level == "overall")
+    if row.identical is None:
+        return f"against {partner}: no question that both answered"
+    same = f"{row.identical:.1%} of the outputs identical"
+    flips = flips_in_words(row.flips)
+    if aa is not None:
+        flips += f" (A/A: {flips_in_words(aa.flips)})"
+        if aa.identical is not None:
+            same += f" (A/A: {aa.identical:.1%})"
+    return (
+        f"against {partner}: {same}, {flips}, {difference_label(row.difference) or 'no'} points{_parting(one.result)}"
+    )
+
+
+def _parting(result: Speculation) -> str:
+    parting = result.parting
+    if parting is None or not parting.different or parting.median_nats is None:
+        return ""
+    return (
+        f"; where outputs first differ, {result.partner} preferred its token by {parting.median_nats:.2g} nats in the "
+        f"median, {parting.most_nats:.2g} at most"
+    )
