@@ -90,7 +90,7 @@ def test_figures_are_printed_stored_and_compared(kveval: Kveval, config: str, en
     assert "holds load.json already; use: another folder, or --resume" in err
     code, out, _ = kveval("load", config, "--concurrency", "2", "--no-longest-context", "--resume")
     assert code == 0
-    assert "emulated: speed is not the format's" in " ".join(out.split())
+    assert "emulated: this is not the speed of the format" in " ".join(out.split())
     assert len(engines.launches) == 3
 
 
@@ -137,7 +137,7 @@ async def test_the_report_shows_it(plan_of: Callable[..., Plan], tmp_path: Path,
     page = build_report(out).read_text()
     assert "Under load" in page
     assert page.count("<td>closed 2</td>") == 2
-    assert "KV capacity: computed beside reported" in page
+    assert "KV capacity: computed and reported" in page
     assert "from launch to first token" in page
     console = Console(file=io.StringIO(), width=80)
     console.print(load_table(document))

@@ -86,7 +86,7 @@ class TestQuantization:
         assert kveval("gate", path).code == 5
         result = kveval("gate", path, "--undecided", "allow")
         assert result.code == 0
-        assert "gate: undecided, exit code 0 (the policy lets through what stays open)" in result.text
+        assert "gate: undecided, exit code 0 (the policy allows undecided)" in result.text
         assert document(path)["verdict"] == "undecided"
 
     @pytest.mark.parametrize("share", [1.1, -0.1])
@@ -147,7 +147,7 @@ class TestQuantization:
         )
         result = kveval("gate", path)
         assert result.code == 1
-        assert "it comes from the kernel" in result.text
+        assert "the loss comes from the kernel" in result.text
         check = document(path)["checks"][0]
         assert check["loss_comes_from"] == "kernel"
         overall = check["rows"][0]

@@ -222,14 +222,14 @@ def test_all_lose(tmp_path: Path) -> None:
     result = kveval("recommend", path)
     assert result.code == 1
     assert "stay with bf16: every candidate loses more than the margin" in result.text
-    assert "holds up to 2,048 tokens" in result.text
+    assert "proven safe up to 2,048 tokens" in result.text
 
 
 def test_open_names_what_would_settle_it(tmp_path: Path) -> None:
     path = run(tmp_path / "run", samples=make_samples(haystacks=8, questions=2))
     result = kveval("recommend", path)
     assert result.code == 5
-    assert "to settle it at 2K: about" in result.text
+    assert "to decide it at 2K: about" in result.text
     assert "more haystacks)" in result.text
     assert document(path)["candidates"][0]["more_samples"] > 0
 
@@ -281,7 +281,7 @@ def test_a_server_that_kveval_did_not_launch(tmp_path: Path) -> None:
     found = document(path)
     assert (found["recommended"], found["serve"], found["rollback"]) == ("fp8", None, None)
     assert "may have different memory" in found["warnings"][0]
-    assert "as its server is started now" in kveval("recommend", path).text
+    assert "start its server as now" in kveval("recommend", path).text
 
 
 def test_speculation_is_served_as_it_was_measured(tmp_path: Path) -> None:
