@@ -162,5 +162,7 @@ def test_report_and_terminal_show_it(tmp_path: Path) -> None:
     console = Console(file=io.StringIO(), width=200)
     console.print(summary_table(path))
     text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "fp8: 60% of prompt tokens from the prefix cache, planned 62%; asked again without it: 13 of 20 outputs" in text
+    assert (
+        "fp8: 60% of prompt tokens from the prefix cache, planned 62%; asked again without it: 13 of 20 outputs" in text
+    )
     assert "warning: 7 of 20 answers flip" in text

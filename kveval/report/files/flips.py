@@ -68,14 +68,15 @@ def flip_excerpts(run: RunData, check: Check) -> Iterator[FlipExcerpt]:
             expected=[_excerpt(answer) for answer in row["doc"].get("answers", ())],
             before_outcome=row["baseline_outcome"],
             after_outcome=row["candidate_outcome"],
-            before=_excerpt(_output(run, check.against, sample_id)) if check.against in run.records else None,
+            before=_excerpt(_output(run, check.against, sample_id)),
             after=_excerpt(_output(run, check.variant, sample_id)),
             noise_too=bool(row["aa_correct"] != row["baseline_correct"]) if row.get("aa_answered", False) else None,
         )
 
 
-def _output(run: RunData, variant: str, sample_id: Any) -> str:
-    return str(run.records[variant].at[sample_id, "output"])
+def _output(run: RunData, variant: str | None, sample_id: Any) -> str | None:
+    """Returns None where the run does not hold the variant's output: a blessed run keeps none."""
+    return str(run.records[variant].at[sample_id, "output"]) if variant is not None and variant in run.records else None
 
 
 def _excerpt(text: Any) -> str | None:
