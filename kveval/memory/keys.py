@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from kveval.errors import ConfigError
+
+T = TypeVar("T")
 
 _NESTED = ("text_config", "llm_config", "language_config")
 
@@ -100,12 +102,17 @@ class Keys:
 
     def indices(self, name: str) -> list[int] | None:
         """Return a list of integers, or None when the key is not set. Raises ConfigError: another value."""
+        return self._list(name, int, "a list of integers")
+
+    def names(self, name: str) -> list[str] | None:
+        """Return a string per layer, or None when the key is not set. Raises ConfigError: another value."""
+        return self._list(name, str, "a list with one name per layer")
+
+    def _list(self, name: str, kind: type[T], use: str) -> list[T] | None:
         value = self.text.get(name)
-        if value is None:
-            return None
-        if not isinstance(value, list) or not all(isinstance(one, int) for one in value):
-            raise self.error(name, f"{value!r} cannot be used; use a list of integers")
-        return value
+        if value is None or (isinstance(value, list) and all(isinstance(one, kind) for one in value)):
+            return value
+        raise self.error(name, f"{value!r} cannot be used; use {use}")
 
     def inner(self, name: str) -> Keys | None:
         """Return the keys of a mapping nested in this one, or None when there is none."""
@@ -113,15 +120,6 @@ class Keys:
         return (
             Keys(f"{self.source}: {name}", {"model_type": "", **value}, self.root) if isinstance(value, dict) else None
         )
-
-    def names(self, name: str) -> list[str] | None:
-        """Return a string per layer, or None when the key is not set. Raises ConfigError: another value."""
-        value = self.text.get(name)
-        if value is None:
-            return None
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise self.error(name, f"{value!r} cannot be used; use a list with one name per layer")
-        return value
 
     def dtype_bytes(self, *names: str) -> int:
         """Return the bytes of one value in the first dtype set: `names`, the model's own, bfloat16."""

@@ -11,7 +11,7 @@ from kveval.config.endpoint import EndpointConfig
 from kveval.engines.client.dialect import Dialect
 from kveval.engines.metrics import cache_config
 from kveval.engines.variants import ResolvedVariant
-from kveval.formats.registry import CPU_DTYPES, is_same_format, is_unquantized
+from kveval.formats.registry import CACHE_DTYPES, CPU_DTYPES, is_same_format, is_unquantized
 from kveval.run.facts import Facts
 from kveval.run.findings import Finding
 
@@ -62,10 +62,12 @@ def attached_facts(
     said = endpoint.declared.model_dump(exclude_none=True)
     if variant.kv_cache_dtype != "auto":
         said["effective_cache_dtype"] = variant.kv_cache_dtype
-    for known_by, dtype in ((established, established["effective_cache_dtype"]), (said, variant.kv_cache_dtype)):
-        # auto may be a quantized cache: the checkpoint decides.
-        if dtype not in (None, "auto") and is_unquantized(dtype):
-            known_by["scales"] = "none"
+    # The checkpoint decides whether auto is a quantized cache, and which scales a cache with one per tensor has.
+    reported = CACHE_DTYPES.get(cache.get("cache_dtype", ""))
+    if reported is not None and reported.name != "auto" and reported.scaling != "per_tensor":
+        established["scales"] = reported.scaling
+    if variant.kv_cache_dtype != "auto" and is_unquantized(variant.kv_cache_dtype):
+        said["scales"] = "none"
     known = {key: value for key, value in established.items() if value is not None}
     declared = {key: value for key, value in said.items() if key not in known}
     lacks = [*dialect.lacks(), *([] if cache else ["metrics"])]

@@ -88,6 +88,15 @@ def test_a_declared_device_settles_what_runs_there() -> None:
     assert "error" not in codes(other, facts(other)).values()
 
 
+@pytest.mark.parametrize(
+    ("dtype", "scales"),
+    [("bfloat16", "none"), ("int8_per_token_head", "dynamic"), ("nvfp4", "dynamic"), ("fp8", "unknown"),
+     ("mxfp4", "unknown"), ("auto", "unknown")],
+)  # fmt: skip
+def test_the_cache_dtype_that_vllm_reports_says_where_scales_come_from(dtype: str, scales: str) -> None:
+    assert facts(variant("auto"), VLLM.replace("CACHE", dtype)).scales == scales
+
+
 @pytest.mark.parametrize("dtype", ["int8_per_token_head", "q8_0"])
 def test_nothing_untrue_is_said_of_a_cache_where_the_device_is_unknown(dtype: str) -> None:
     asked = variant(dtype)
