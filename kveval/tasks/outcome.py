@@ -51,7 +51,8 @@ def classify(
     if not doc.get("scored", True):
         return "unscored"
     planted = [*doc.get("answers", ()), *doc.get("distractors", ())]
-    if metrics["abstained"] if "abstained" in metrics else abstains(answer, planted):
+    # Where the answer is absent, abstaining scores 1: a score below is a claim, however the answer begins.
+    if not doc.get("absent", False) and (metrics["abstained"] if "abstained" in metrics else abstains(answer, planted)):
         return "truncated" if out_of_budget and "abstained" in metrics else "abstained"
     if out_of_budget and not any(VALUES.names(answer, value) for value in planted):
         return "truncated"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from kveval.tasks.families.multidoc_qa.scorers import answered
 from kveval.tasks.families.needle.scorers import values_named
 from kveval.tasks.outcome import classify
 
@@ -43,3 +44,10 @@ def test_every_output_has_one_outcome(text, finish_reason, doc, outcome):
 def test_an_output_that_breaks_the_asked_format_is_invalid():
     assert classify("{oops", "stop", {"score": 0.0, "valid": 0.0}, {"answers": []}) == "invalid_format"
     assert classify("{oops", "length", {"score": 0.0, "valid": 0.0}, {"answers": []}) == "truncated"
+
+
+def test_a_claim_beside_an_abstention_is_wrong_where_the_answer_is_absent():
+    doc = {"question": "How far?", "answers": ["not stated"], "distractors": ["7 miles"], "absent": True}
+    text = "The documents do not say. Perhaps seven miles."
+    assert answered(doc, [text])["score"] == 0
+    assert classify(text, "stop", answered(doc, [text]), doc) == "wrong"
