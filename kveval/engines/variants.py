@@ -11,6 +11,9 @@ from kveval.errors import PlanError, nearest
 from kveval.formats.registry import CACHE_DTYPES, CPU_DTYPES, is_unquantized
 from kveval.run.manifest import Role
 
+LEAST_CAPACITY_RATIO = 1.3
+"""A quantized cache that holds fewer times the tokens of a 16-bit one is not what it is said to be."""
+
 
 @dataclass(frozen=True, slots=True)
 class Device:
@@ -64,17 +67,18 @@ class ResolvedVariant:
         return "emulated" if self.emulate else "native"
 
     @property
-    def is_native_8bit_or_less(self) -> bool:
+    def is_natively_quantized(self) -> bool:
+        """Whether the engine itself stores something other than what the model computes."""
         return self.emulate is None and not is_unquantized(self.kv_cache_dtype)
 
     @property
     def expected_capacity_ratio(self) -> float | None:
-        """How many times a 16-bit cache's tokens this one holds, scales not counted.
+        """How many times the tokens of a 16-bit cache this one holds, without scales.
 
         None where the cache is not quantized, or kveval does not know its dtype.
         """
         entry = CACHE_DTYPES.get(self.kv_cache_dtype)
-        return 16 / entry.bits if self.is_native_8bit_or_less and entry and entry.bits else None
+        return 16 / entry.bits if self.is_natively_quantized and entry and entry.bits else None
 
 
 def resolve(variant: VariantConfig, device: Device, role: Role) -> ResolvedVariant:
@@ -87,7 +91,7 @@ def resolve(variant: VariantConfig, device: Device, role: Role) -> ResolvedVaria
     if variant.emulate is not None and variant.kv_cache_dtype not in ("bfloat16", "float16"):
         raise PlanError(
             f"variants.{variant.name}: emulate rounds values before a bfloat16 or float16 cache stores them, "
-            f"but kv_cache_dtype is {variant.kv_cache_dtype!r}; allowed: bfloat16, float16"
+            f"but kv_cache_dtype is {variant.kv_cache_dtype!r}; use: bfloat16, float16"
         )
     problem = _problem(variant.kv_cache_dtype, device)
     if problem is None:

@@ -94,10 +94,10 @@ def test_the_capacity_a_format_should_give(dtype: str, ratio: float | None) -> N
 
 def test_int8_is_emulated_on_cpu_and_native_on_gpu() -> None:
     on_cpu, on_gpu = resolved("int8"), resolved("int8", GPU)
-    assert (on_cpu.kv_cache_dtype, on_cpu.storage, on_cpu.is_native_8bit_or_less) == ("bfloat16", "emulated", False)
+    assert (on_cpu.kv_cache_dtype, on_cpu.storage, on_cpu.is_natively_quantized) == ("bfloat16", "emulated", False)
     assert on_cpu.emulate == emulation_of("int8_per_token_head")
     assert (on_gpu.kv_cache_dtype, on_gpu.storage) == ("int8_per_token_head", "native")
-    assert on_gpu.is_native_8bit_or_less
+    assert on_gpu.is_natively_quantized
 
 
 def test_emulation_stays_available_on_gpu() -> None:
@@ -108,7 +108,7 @@ def test_emulation_stays_available_on_gpu() -> None:
 
 
 def test_emulation_on_a_quantized_cache_is_refused() -> None:
-    with pytest.raises(PlanError, match=r"variants\.x: emulate rounds .* kv_cache_dtype is 'fp8'; allowed: bfloat16"):
+    with pytest.raises(PlanError, match=r"variants\.x: emulate rounds .* kv_cache_dtype is 'fp8'; use: bfloat16"):
         resolved({"name": "x", "kv_cache_dtype": "fp8", "emulate": {"format": "int8"}}, GPU)
 
 

@@ -409,7 +409,7 @@ class ScriptedEngines:
     def __call__(self, plan: ServerPlan, variant: ResolvedVariant, log_path: Path) -> ScriptedEngine:
         name = variant.name
         self.launches.append(name)
-        capacity = 2_000_000 if variant.is_native_8bit_or_less else 1_000_000
+        capacity = 2_000_000 if variant.is_natively_quantized else 1_000_000
         options = {"cache_dtype": variant.kv_cache_dtype, "capacity_tokens": capacity}
         options |= {"speculative_tokens": (variant.config.speculative_config or {}).get("num_speculative_tokens", 0)}
         options |= self.options.get(name, {})

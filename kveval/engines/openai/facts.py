@@ -10,13 +10,10 @@ from typing import Any, Literal
 from kveval.config.endpoint import EndpointConfig
 from kveval.engines.client.dialect import Dialect
 from kveval.engines.metrics import cache_config
-from kveval.engines.variants import ResolvedVariant
+from kveval.engines.variants import LEAST_CAPACITY_RATIO, ResolvedVariant
 from kveval.formats.registry import CACHE_DTYPES, CPU_DTYPES, is_same_format, is_unquantized
 from kveval.run.facts import Facts
 from kveval.run.findings import Finding
-
-# A native 8-bit cache holds about twice the tokens of a 16-bit one.
-_LEAST_CAPACITY_RATIO = 1.3
 
 _LACKING: dict[str, tuple[Literal["info", "warning"], str]] = {
     "token_ids": ("warning", "takes no token ids: prompts are sent as text, and its own count of every prompt is "
@@ -157,7 +154,7 @@ def _of_cache(facts: Facts, variant: ResolvedVariant) -> Iterator[_Found]:
     unknown = [
         key for key in ("engine_version", "attention_backend", "kv_capacity_tokens") if getattr(facts, key) is None
     ]
-    if variant.is_native_8bit_or_less and facts.scales == "unknown":
+    if variant.is_natively_quantized and facts.scales == "unknown":
         unknown.append("scales")
     if unknown:
         yield (
@@ -214,11 +211,13 @@ def _of_asking(facts: Facts, variant: ResolvedVariant) -> Iterator[_Found]:
 
 def _compared(facts: Facts, variant: ResolvedVariant, baseline: Facts) -> Iterator[_Found]:
     ratio = facts.kv_capacity_ratio
-    if variant.is_native_8bit_or_less and ratio is not None and ratio < _LEAST_CAPACITY_RATIO:
+    if variant.is_natively_quantized and ratio is not None and ratio < LEAST_CAPACITY_RATIO:
+        expected = variant.expected_capacity_ratio or 2.0
         yield (
             "warning", "capacity_unchanged",
-            f"the cache holds {ratio:.2f} times the baseline's tokens, a native 8-bit cache about twice as many in the "
-            "same memory: the servers have different memory, or the format is not what it is said to be",
+            f"the cache holds {ratio:.2f} times the baseline's tokens, and a native {variant.kv_cache_dtype} cache "
+            f"about {expected:.1f} times as many in the same memory: the servers have different memory, or the "
+            "format is not what it is said to be",
         )  # fmt: skip
     for key in ("attention_backend", "engine_version", "max_model_len", "prompt_form"):
         ours, theirs = getattr(facts, key), getattr(baseline, key)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kveval.engines.metrics import cache_config, metric_families
-from kveval.engines.variants import ResolvedVariant
+from kveval.engines.variants import LEAST_CAPACITY_RATIO, ResolvedVariant
 from kveval.engines.vllm.speculation import judge_speculation, speculation_facts
 from kveval.formats.registry import CACHE_DTYPES, CPU_DTYPES, is_same_format, is_unquantized
 from kveval.run.facts import Facts, Scales
@@ -121,7 +121,7 @@ def _unknown_format(dtype: str, capacity_ratio: float | None) -> str:
 
 def _compare_with_baseline(facts: Facts, variant: ResolvedVariant, baseline: Facts, add: Any) -> None:
     ratio, expected = facts.kv_capacity_ratio, variant.expected_capacity_ratio
-    if expected is not None and ratio is not None and ratio < 1.3:
+    if expected is not None and ratio is not None and ratio < LEAST_CAPACITY_RATIO:
         add(
             "error", "capacity_unchanged",
             f"the cache holds {ratio:.2f} times the baseline's tokens: a native {variant.kv_cache_dtype} cache holds "
