@@ -81,6 +81,24 @@ def test_every_shorthand_is_a_variant_of_its_name(name: str) -> None:
     assert CACHE_DTYPES[variant.kv_cache_dtype].is_in_vllm
 
 
+def test_a_dtype_that_kveval_does_not_know_is_left_to_planning() -> None:
+    variant = config(variants=["bf16", {"name": "new", "kv_cache_dtype": "mxfp4"}]).variant("new")
+    assert variant.kv_cache_dtype == "mxfp4"
+    assert variant.is_quantized
+
+
+@pytest.mark.parametrize(
+    ("variant", "message"),
+    [
+        ("mxfp4", r"'mxfp4' is not a variant; .*use \{name: NAME, kv_cache_dtype: mxfp4\}"),
+        ({"name": "x", "kv_cache_dtype": "float32"}, "vLLM has no cache dtype 'float32'; use bfloat16"),
+    ],
+)
+def test_a_variant_that_cannot_be_launched_is_refused(variant: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        config(variants=["bf16", variant])
+
+
 @pytest.mark.parametrize(
     ("name", "quantized"),
     [("bf16", False), ("fp16", False), ("auto", False), ("fp8", True), ("int8", True), ("int4", True)],
