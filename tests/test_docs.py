@@ -9,24 +9,21 @@ import runpy
 import shlex
 import textwrap
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from support import DATA, ROOT
+from support.commands import answer_loads, answer_sweeps, use_installation
 from support.make_run import make_run, make_samples, scored
-from support.scripted import AnswersEveryPlan, Reply, ScriptedEngines, always
+from support.scripted import Reply, ScriptedEngines, always
 from typer.main import get_command
 
 import kveval
-from kveval.api import measure
 from kveval.cli.app import app
 from kveval.config.sweep import SweepConfig, validate_config
 from kveval.engines.installation import Installation
-from kveval.load.run import run_load
-from kveval.measure.sweep import sweep as ask_variants
 
 PAGES = [
     page
@@ -67,13 +64,10 @@ def documented_world(
     stand_in: None, checkpoint: Path, installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
     """The working directory the examples assume: nightly.yaml, runs, a model; engines are scripted."""
-    answers = AnswersEveryPlan()
-    words = ScriptedEngines(always(Reply("a b c d e", finish_reason="length")))
     monkeypatch.setattr("kveval.models.checkpoint.demo_model", lambda _: checkpoint)
-    monkeypatch.setattr(measure, "find_installation", lambda _: installation)
-    monkeypatch.setattr(measure, "ask_variants", partial(ask_variants, open_engine=answers))
-    monkeypatch.setattr(measure, "run_load", partial(run_load, open_engine=words))
-    monkeypatch.setattr("kveval.load.stage.ordinary_tokens", lambda _: tuple(range(100, 400)))
+    use_installation(monkeypatch, installation)
+    answer_sweeps(monkeypatch)
+    answer_loads(monkeypatch, ScriptedEngines(always(Reply("a b c d e", finish_reason="length"))))
     monkeypatch.chdir(tmp_path)
     Path("nightly.yaml").write_text(yaml.safe_dump(SMALL))
     samples = make_samples(haystacks=150, questions=1)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.scripted import AnswersEveryPlan, ScriptedEngines
+from support.commands import answer_sweeps, use_installation
+from support.scripted import ScriptedEngines
 
 import kveval
 from kveval.api import measure
 from kveval.config.sweep import validate_config
 from kveval.engines.installation import Installation
 from kveval.errors import ConfigError, RunDirectoryError
-from kveval.measure.sweep import sweep as ask_variants
 
 
 @pytest.fixture
@@ -22,7 +21,7 @@ def keys(
     stand_in: None, checkpoint: Path, installation: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> dict[str, Any]:
     """Keys of a small configuration. The working directory is empty."""
-    monkeypatch.setattr(measure, "find_installation", lambda _: installation)
+    use_installation(monkeypatch, installation)
     monkeypatch.chdir(tmp_path)
     return {
         "model": str(checkpoint), "variants": ["bf16", "fp8"], "context_lengths": [512], "tasks": ["niah_single"],
@@ -32,9 +31,7 @@ def keys(
 
 @pytest.fixture
 def engines(monkeypatch: pytest.MonkeyPatch) -> ScriptedEngines:
-    scripted = AnswersEveryPlan()
-    monkeypatch.setattr(measure, "ask_variants", partial(ask_variants, open_engine=scripted))
-    return scripted
+    return answer_sweeps(monkeypatch)
 
 
 def test_a_sweep_returns_where_its_run_is(keys: dict[str, Any], engines: ScriptedEngines) -> None:

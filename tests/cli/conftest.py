@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from support.commands import Kveval
-from support.scripted import AnswersEveryPlan, ScriptedEngines
+from support.commands import Kveval, answer_sweeps, use_installation
+from support.scripted import ScriptedEngines
 
-from kveval.api import measure
 from kveval.cli.app import main
 from kveval.engines.installation import Installation
-from kveval.measure.sweep import sweep
 
 
 @pytest.fixture
@@ -36,9 +33,7 @@ def kveval(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
 @pytest.fixture
 def engines(monkeypatch: pytest.MonkeyPatch) -> ScriptedEngines:
     """Engines that answer every question of a sweep rightly."""
-    scripted = AnswersEveryPlan()
-    monkeypatch.setattr(measure, "ask_variants", partial(sweep, open_engine=scripted))
-    return scripted
+    return answer_sweeps(monkeypatch)
 
 
 @pytest.fixture
@@ -46,7 +41,7 @@ def config(
     stand_in: None, checkpoint: Path, installation: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Callable[..., str]:
     """Writes a configuration and returns its path. Keyword arguments replace keys. The working directory is empty."""
-    monkeypatch.setattr(measure, "find_installation", lambda _: installation)
+    use_installation(monkeypatch, installation)
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
 

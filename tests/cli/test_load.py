@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import io
 import json
 from collections.abc import Callable
@@ -12,10 +11,9 @@ from typing import Any
 import pytest
 import yaml
 from rich.console import Console
-from support.commands import Kveval
+from support.commands import Kveval, answer_loads, use_installation
 from support.scripted import Oracle, Reply, ScriptedEngines, always
 
-from kveval.api import measure
 from kveval.engines.installation import Installation
 from kveval.load import run as load_run
 from kveval.measure.plan.plan import Plan
@@ -33,9 +31,8 @@ WORDS = always(Reply("a b c d e", finish_reason="length"))
 def config(
     stand_in: None, checkpoint: Path, installation: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> str:
-    monkeypatch.setattr(measure, "find_installation", lambda _: installation)
+    use_installation(monkeypatch, installation)
     monkeypatch.setattr("kveval.load.stage.ordinary_tokens", lambda _: tuple(range(100, 400)))
-    monkeypatch.setattr("kveval.measure.provenance.git_state", lambda _: None)
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "nightly.yaml"
     given = {
@@ -49,9 +46,7 @@ def config(
 
 @pytest.fixture
 def engines(monkeypatch: pytest.MonkeyPatch) -> ScriptedEngines:
-    scripted = ScriptedEngines(WORDS)
-    monkeypatch.setattr(measure, "run_load", functools.partial(load_run.run_load, open_engine=scripted))
-    return scripted
+    return answer_loads(monkeypatch, ScriptedEngines(WORDS))
 
 
 def test_a_dry_run_starts_nothing(kveval: Kveval, config: str, engines: ScriptedEngines) -> None:
@@ -107,7 +102,7 @@ def test_a_variant_that_fails_is_exit_code_3(kveval: Kveval, config: str, engine
     [
         (["--concurrency", "two"], "load.concurrency.0: 'two' is not allowed"),
         (["--concurrency", ""], "load: concurrency, request_rates: both empty"),
-        (["--lengths", "9k"], "load.prompt_lengths: 9216 with 5 output tokens does not fit"),
+        (["--lengths", "9k"], "load.prompt_lengths: 9216 prompt tokens and 5 output tokens do not fit"),
         (["--output-tokens", "1"], "load.output_tokens: '1' is not allowed"),
         (["--resume", "--dry-run"], "--resume: goes on with a measurement"),
     ],

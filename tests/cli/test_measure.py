@@ -200,7 +200,7 @@ def test_a_taken_port(kveval: Kveval, config: Callable[..., str], engines: Scrip
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        refused(kveval("sweep", config(engine={"port": port})), f"engine.port: {port} is taken", "allowed: a free port")
+        refused(kveval("sweep", config(engine={"port": port})), f"engine.port: {port} is taken", "use: a free port")
 
 
 def test_an_out_that_is_taken(
