@@ -9,7 +9,8 @@ from typing import Any
 
 from rich.console import Console
 
-from kveval.config.sweep import SweepConfig, load_config, validate_config
+from kveval.config.read import load_config
+from kveval.config.sweep import SweepConfig, validate_config
 from kveval.engines.installation import NOTHING_TO_LAUNCH, Installation
 from kveval.engines.ports import check_port
 from kveval.engines.registry import find_installation

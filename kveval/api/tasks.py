@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from kveval.config.task import absolute
+from kveval.config.values import absolute
 from kveval.errors import UsageError, nearest
 from kveval.models.checkpoint import read_model
 from kveval.run.records import Outcome

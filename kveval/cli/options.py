@@ -34,7 +34,7 @@ def lengths(text: str | None, flag: str = "--lengths") -> list[int] | None:
     Raises:
         UsageError: a part is not a context length.
     """
-    from kveval.config.task import parse_length
+    from kveval.config.values import parse_length
 
     try:
         return None if text is None else [parse_length(part) for part in names(text) or []]

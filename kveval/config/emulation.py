@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from kveval.config.values import StrictModel
 from kveval.formats.granularity import Granularity
 from kveval.formats.registry import CACHE_DTYPES, find_codec
 
 
-class EmulationConfig(BaseModel):
+class EmulationConfig(StrictModel):
     """Round K and V to `format` before they are stored on the baseline's kernel.
 
     Attributes:
@@ -22,8 +23,6 @@ class EmulationConfig(BaseModel):
             taken from the first tokens of the first request and kept, as a calibrated scale would be. A scale taken
             from each write instead would change with prefill chunks and batches.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     format: str
     granularity: str = Field(default_factory=lambda earlier: find_codec(earlier["format"]).granularity)

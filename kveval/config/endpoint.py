@@ -1,27 +1,25 @@
-"""A server that already runs, as the configuration names it: the configuration's ``variants.*.endpoint``."""
+"""A server that already runs: the configuration's ``variants.*.endpoint``."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
+from kveval.config.values import StrictModel
 from kveval.errors import ConfigError
-from kveval.formats.registry import find_dtype
 
 _ENVIRONMENT_NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 # What a header may carry (RFC 9110, section 5.5), without spaces: a key has none.
 _KEY = re.compile(r"[\x21-\x7e]+")
 
 
-class DeclaredConfig(BaseModel):
-    """What the user says of a server that does not say it itself. Shown as declared, never as established.
+class DeclaredConfig(StrictModel):
+    """What the user says about a server that does not say it itself. kveval shows it as declared, never as established.
 
     Attributes:
         engine_version: name and version, such as ``llama.cpp b6500``.
@@ -29,8 +27,6 @@ class DeclaredConfig(BaseModel):
         max_model_len: prompt plus output it takes, in tokens.
         max_num_seqs: requests it runs at once; no more are sent.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     engine_version: str | None = None
     device: str | None = None
@@ -42,7 +38,7 @@ class DeclaredConfig(BaseModel):
     max_num_seqs: Annotated[int, Field(gt=0)] | None = None
 
 
-class EndpointConfig(BaseModel):
+class EndpointConfig(StrictModel):
     """An OpenAI-compatible server to attach to. Nothing is started, and nothing is stopped.
 
     Attributes:
@@ -54,8 +50,6 @@ class EndpointConfig(BaseModel):
             tool calls. Its chat template must be the model's own.
         declared: facts the server does not reveal.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     url: str
     model: Annotated[str, Field(min_length=1)]
@@ -72,13 +66,13 @@ class EndpointConfig(BaseModel):
             parts = urlsplit(str(value).strip())
             host, port = parts.hostname, parts.port
         except ValueError:
-            raise ValueError("not an address; allowed: http://host:port or https://host:port") from None
+            raise ValueError("not an address; use http://host:port or https://host:port") from None
         if parts.username is not None or parts.password is not None or "@" in parts.netloc:
-            raise ValueError("has credentials in it, which would be written down; allowed: api_key_env names the key")
+            raise ValueError("has credentials in it, which would be written down; use api_key_env")
         if parts.scheme not in ("http", "https") or not host:
-            raise ValueError("not an address of a web server; allowed: http://host:port or https://host:port")
+            raise ValueError("not an address of a web server; use http://host:port or https://host:port")
         if parts.query or parts.fragment:
-            raise ValueError("has a query or a fragment; allowed: http://host:port, and a path in front of /v1")
+            raise ValueError("has a query or a fragment; use http://host:port, and a path in front of /v1")
         shown = f"[{host}]" if ":" in host else host
         path = parts.path.rstrip("/").removesuffix("/v1").rstrip("/")
         return f"{parts.scheme}://{shown}{f':{port}' if port is not None else ''}{path}"
@@ -88,72 +82,37 @@ class EndpointConfig(BaseModel):
     def _a_name(cls, value: Any) -> str | None:
         if value is not None and not (isinstance(value, str) and _ENVIRONMENT_NAME.fullmatch(value)):
             raise ValueError(
-                "not the name of an environment variable; allowed: upper-case letters, digits and '_'. The key itself "
-                "belongs into the variable, not here"
+                "not the name of an environment variable; use upper-case letters, digits and '_'. The key itself "
+                "belongs in the variable, not here"
             )
         return value
 
     def api_key(self, where: str) -> str | None:
-        """The key, from the environment.
+        """Returns the key from the environment; None if the endpoint needs none.
 
         Args:
             where: what errors call this endpoint.
 
         Raises:
-            ConfigError: the variable is not set, or holds what no key can be.
+            ConfigError: the variable is not set, or holds what cannot be a key.
         """
         if self.api_key_env is None:
             return None
         key = os.environ.get(self.api_key_env, "").strip()
         if not key:
             raise ConfigError(
-                f"{where}.api_key_env: {self.api_key_env} is not set; allowed: a variable that holds the key"
+                f"{where}.api_key_env: {self.api_key_env} is not set; set it to the key, or name another variable"
             )
         if not _KEY.fullmatch(key):
             raise ConfigError(
                 f"{where}.api_key_env: the value of {self.api_key_env} holds spaces or characters outside ASCII; "
-                "allowed: a key as it is sent in the header Authorization: Bearer"
+                "use the key as it is sent in the header Authorization: Bearer"
             )
         return key
 
 
 def expand_endpoint(value: Any) -> Any:
-    """In place of a mapping: an address alone may hold a password, which pydantic's own error would show."""
+    """Refuses anything but a mapping. An address alone may hold a password, which pydantic's own error would show."""
     if value is None or isinstance(value, EndpointConfig | dict):
         return value
-    raise ValueError("not a mapping; allowed: {url: http://host:port, model: NAME}")
-
-
-def expand_attached(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a variant with an endpoint its `kv_cache_dtype`, which its name may say.
-
-    An unquantized cache gets the name vLLM has for it. Any other keeps the name its own engine has for it.
-    """
-    stored = str(value.get("kv_cache_dtype", value.get("name")))
-    entry = find_dtype(stored)
-    if "kv_cache_dtype" not in value and entry is None:
-        return dict(value)
-    return {**value, "kv_cache_dtype": stored if entry is None or entry.is_quantized else entry.name}
-
-
-def check_attached(endpoints: Sequence[tuple[str, EndpointConfig | None]]) -> bool:
-    """Whether all variants, given as (name, endpoint), have one.
-
-    Raises:
-        ValueError: some have one and some do not, or two have the same.
-    """
-    attached = [(name, endpoint) for name, endpoint in endpoints if endpoint is not None]
-    launched = next((name for name, endpoint in endpoints if endpoint is None), None)
-    if attached and launched:
-        raise ValueError(
-            f"variants: {attached[0][0]} has an endpoint and {launched} has none: two engines would be compared, "
-            "not two caches; allowed: an endpoint for every variant, or for none"
-        )
-    served = Counter((endpoint.url, endpoint.model) for _, endpoint in attached)
-    same = [name for name, endpoint in attached if served[endpoint.url, endpoint.model] > 1]
-    if same:
-        raise ValueError(
-            f"variants: {' and '.join(same)} name the same url and model, so the same server; "
-            "allowed: another url or another model name for each"
-        )
-    return bool(attached)
+    raise ValueError("not a mapping; use {url: http://host:port, model: NAME}")

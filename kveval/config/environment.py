@@ -9,18 +9,18 @@ from typing import Annotated
 from pydantic import PlainSerializer
 
 HIDDEN = "(hidden)"
-# TOKENIZERS_PARALLELISM and its like are none.
+# TOKENIZERS_PARALLELISM and the like are not secrets.
 _SECRET_NAME = re.compile(
     r"TOKEN(?!IZ)|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|API_?KEY|KEYS?$|_(PASS|PWD)$", re.IGNORECASE
 )
-# What stands before the host of a URL: user, password, or a token in place of both.
+# Before the host of a URL: user and password, or a token.
 _USERINFO = re.compile(r"(?<=://)[^/\s]+(?=@)")
 
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """What may be kept and shown of environment variables: `HIDDEN` is in every value that a secret was taken from.
+    """Returns environment variables with `HIDDEN` in place of secrets, so that they can be kept and shown.
 
-    The whole value of a variable with the name of a secret, and the credentials in URLs of any other.
+    A variable that is named like a secret loses its whole value. All others lose the credentials in URLs.
     """
     return {
         name: HIDDEN if _SECRET_NAME.search(name) else _USERINFO.sub(HIDDEN, value)

@@ -6,18 +6,18 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from kveval.config.values import StrictModel
 
 Margin = Annotated[float, Field(gt=0, lt=1)]
 
 
-class Policy(BaseModel):
+class Policy(StrictModel):
     """What the user accepts.
 
     Each field is a key of ``judge:`` in a sweep configuration, and a flag of `kveval gate` and `kveval recommend`.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     margin: Annotated[Margin, Field(description="Largest loss accepted, such as 0.02 for 2 points.")] = 0.02
     margins: Annotated[

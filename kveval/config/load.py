@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from kveval.config.task import parse_length
-
-Length = Annotated[int, BeforeValidator(parse_length)]
+from kveval.config.values import ContextLength, StrictModel, check_listed_once
 
 
-class LoadConfig(BaseModel):
+class LoadConfig(StrictModel):
     """Every concurrency and every request rate is measured at every prompt length.
 
     Attributes:
@@ -23,16 +21,14 @@ class LoadConfig(BaseModel):
         warmup_requests: before each level, not counted.
         mixed: also measure requests whose lengths are drawn from `prompt_lengths`, where there are several.
         longest_context: also send one request as long as the server takes.
-        aa: measure the baseline a second time: what differs between two launches of the same.
-        sample_interval_s: between two looks at what is running, waiting and held in the cache. Each costs the server
-            a little of its time.
+        aa: measure the baseline a second time, to see how much two launches of the same engine differ.
+        sample_interval_s: how often kveval looks at what is running, waiting and held in the cache. Each look costs
+            the server a little time.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     concurrency: list[Annotated[int, Field(gt=0, le=4096)]] = [1, 8]
     request_rates: list[Annotated[float, Field(gt=0, le=10_000)]] = []
-    prompt_lengths: Annotated[list[Length], Field(min_length=1)] = [1024, 4096]
+    prompt_lengths: Annotated[list[ContextLength], Field(min_length=1)] = [1024, 4096]
     output_tokens: Annotated[int, Field(gt=1, le=1 << 16)] = 64
     requests: Annotated[int, Field(gt=0, le=10_000)] = 32
     warmup_requests: Annotated[int, Field(ge=0, le=1_000)] = 2
@@ -44,15 +40,12 @@ class LoadConfig(BaseModel):
     @model_validator(mode="after")
     def _something_once(self) -> Self:
         if not (self.concurrency or self.request_rates):
-            raise ValueError("concurrency, request_rates: both empty; allowed: a number in one of them")
+            raise ValueError("concurrency, request_rates: both empty; use a number in one of them")
         for key in ("concurrency", "request_rates", "prompt_lengths"):
-            values = getattr(self, key)
-            twice = next((value for value in values if values.count(value) > 1), None)
-            if twice is not None:
-                raise ValueError(f"{key}: {twice} is listed twice; allowed: every one once")
+            check_listed_once(key, getattr(self, key))
         return self
 
     @property
     def longest_tokens(self) -> int:
-        """Prompt and output of its longest request of given length."""
+        """The longest prompt in `prompt_lengths` and its output together."""
         return max(self.prompt_lengths) + self.output_tokens

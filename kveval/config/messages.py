@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from kveval.errors import nearest
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -49,3 +54,36 @@ def reason_of(problem: ErrorDetails) -> str:
         message = problem["msg"].removeprefix("Value error, ")
         return message if problem["type"] == "value_error" else f"{message[0].lower()}{message[1:]}"
     return "use: " + use.format(**problem.get("ctx", {}))
+
+
+def explain(error: ValidationError, model: type[BaseModel]) -> str:
+    """Returns one line about what is wrong: the key, the value and what to use instead.
+
+    Args:
+        model: what was validated.
+    """
+    problems = error.errors(include_url=False)
+    # A misspelt key explains other problems, such as a key that is missing.
+    problem = next((one for one in problems if one["type"] == "extra_forbidden"), problems[0])
+    key, reason = key_of(problem), reason_of(problem)
+    if problem["type"] == "extra_forbidden":
+        *parents, name = key.split(".")
+        return f"unknown key {key!r}; {nearest(name, _keys_at(model, parents))}"
+    if problem["type"] == "missing":
+        return f"{key}: required, not given"
+    if problem["type"] == "value_error":
+        return f"{key}: {reason}" if key else reason
+    return f"{key}: {problem['input']!r} is not allowed; {reason}"
+
+
+def _keys_at(model: type[BaseModel], parents: Iterable[str]) -> list[str]:
+    for part in parents:
+        field = model.model_fields.get(part)
+        model = _model_in(field.annotation) or model if field else model
+    return list(model.model_fields)
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _model_in(part))), None)

@@ -32,54 +32,54 @@ METHODS = (
 NGRAM = ("ngram", "ngram_gpu")
 
 _COUNTS = ("num_speculative_tokens", "prompt_lookup_max", "prompt_lookup_min")
-# They accept drafts at a rate that is given, unread: the answers would no longer be the model's.
+# They make vLLM accept drafts at a fixed rate, without checking them: the answers would no longer be the model's.
 _UNREAD = ("synthetic_acceptance_rates", "synthetic_acceptance_length")
 
 
 def expand_speculative(value: Any) -> dict[str, Any] | None:
-    """`value` with its method named and its keys as vLLM spells them.
+    """Returns `value` with its method named and its keys as vLLM spells them.
 
     Raises:
-        ValueError: a key or value that is not allowed.
+        ValueError: a key or value that vLLM does not know, or that would change answers.
     """
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        raise ValueError(f"{value!r} is not a mapping; allowed: such as {_EXAMPLE}")
-    given = {str(key).replace("-", "_"): one for key, one in value.items()}
-    for key in given:
+        raise ValueError(f"{value!r} is not a mapping; use for example {_EXAMPLE}")
+    settings = {str(key).replace("-", "_"): one for key, one in value.items()}
+    for key in settings:
         if key in _UNREAD:
-            raise ValueError(f"{key}: accepts drafts unread, answers would not be the model's; allowed: leave it out")
+            raise ValueError(f"{key}: accepts drafts unread, answers would not be the model's; leave it out")
         if key not in KEYS:
             raise ValueError(f"unknown key {key!r}; {nearest(key, KEYS)}")
-    if given.get("rejection_sample_method") == "synthetic":
+    if settings.get("rejection_sample_method") == "synthetic":
         raise ValueError(
             "rejection_sample_method: 'synthetic' accepts drafts unread, so that answers are not the model's; "
-            "allowed: standard, block"
+            "use: standard, block"
         )
     try:
-        json.dumps(given, allow_nan=False)
+        json.dumps(settings, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"cannot be written as JSON ({error}); allowed: such as {_EXAMPLE}") from error
-    method = _method(given)
+        raise ValueError(f"cannot be written as JSON ({error}); use for example {_EXAMPLE}") from error
+    method = _method(settings)
     for key in _COUNTS:
-        count = given.get(key)
+        count = settings.get(key)
         if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
-            raise ValueError(f"{key}: {count!r} is not allowed; allowed: a whole number from 1 on")
-    if method in NGRAM and "num_speculative_tokens" not in given:
-        raise ValueError(f"num_speculative_tokens: required by {method}, not given; allowed: such as {_EXAMPLE}")
-    least, most = given.get("prompt_lookup_min"), given.get("prompt_lookup_max")
+            raise ValueError(f"{key}: {count!r} is not allowed; use: a whole number from 1 on")
+    if method in NGRAM and "num_speculative_tokens" not in settings:
+        raise ValueError(f"num_speculative_tokens: required by {method}, not given; use for example {_EXAMPLE}")
+    least, most = settings.get("prompt_lookup_min"), settings.get("prompt_lookup_max")
     if least and most and least > most:
-        raise ValueError(f"prompt_lookup_min: {least} is above prompt_lookup_max ({most}); allowed: 1 to {most}")
-    return {"method": method, **{key: one for key, one in given.items() if key != "method"}}
+        raise ValueError(f"prompt_lookup_min: {least} is above prompt_lookup_max ({most}); use: 1 to {most}")
+    return {"method": method, **{key: one for key, one in settings.items() if key != "method"}}
 
 
-def _method(given: Mapping[str, Any]) -> str:
-    """As vLLM infers it."""
-    method, model = given.get("method"), given.get("model")
+def _method(settings: Mapping[str, Any]) -> str:
+    """Returns the method, inferred from the model as vLLM does if it is not named."""
+    method, model = settings.get("method"), settings.get("model")
     if method is None:
         if model is None:
-            raise ValueError(f"method: required, not given; allowed: such as {_EXAMPLE}")
+            raise ValueError(f"method: required, not given; use for example {_EXAMPLE}")
         return "ngram" if model in ("ngram", "[ngram]") else "draft_model"
     if method not in METHODS:
         raise ValueError(f"method: {method!r} is not one of vLLM's; {nearest(str(method), METHODS)}")

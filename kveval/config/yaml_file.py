@@ -11,7 +11,7 @@ from kveval.errors import ConfigError
 
 
 class _UniqueKeys(yaml.SafeLoader):
-    """A key given twice is an error: YAML would let the last one win without a word."""
+    """Refuses a key that is there twice. YAML itself would silently let the last one win."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -24,7 +24,14 @@ class _UniqueKeys(yaml.SafeLoader):
 
 
 def read_yaml(path: Path, source: str) -> Any:
-    """Raises ConfigError, beginning with `source`: not readable, or no YAML, and in which line."""
+    """Reads a YAML file.
+
+    Args:
+        source: what messages call it.
+
+    Raises:
+        ConfigError: it cannot be read, or it is not YAML; names the line.
+    """
     try:
         return yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)  # noqa: S506 - a safe loader
     except OSError as error:

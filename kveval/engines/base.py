@@ -8,7 +8,8 @@ from typing import Protocol
 
 import psutil
 
-from kveval.config.sweep import EngineConfig, SweepConfig
+from kveval.config.engine import EngineConfig
+from kveval.config.sweep import SweepConfig
 from kveval.engines.client.access import Access
 from kveval.engines.installation import Installation
 from kveval.engines.variants import ResolvedVariant

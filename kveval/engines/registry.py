@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kveval.config.sweep import EngineConfig
+from kveval.config.engine import EngineConfig
 from kveval.engines.base import Engine, Launcher, ServerPlan
 from kveval.engines.installation import Installation
 from kveval.engines.openai.engine import AttachedEngine

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kveval.config.emulation import EmulationConfig, emulation_of
-from kveval.config.sweep import VariantConfig
+from kveval.config.variant import VariantConfig
 from kveval.errors import PlanError, nearest
 from kveval.formats.registry import CACHE_DTYPES, CPU_DTYPES, is_unquantized
 from kveval.run.manifest import Role

@@ -9,7 +9,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kveval.config.sweep import SHORTHANDS, SweepConfig, load_config, parse_length, validate_config
+from kveval.config.read import load_config
+from kveval.config.sweep import SweepConfig, validate_config
+from kveval.config.values import parse_length
+from kveval.config.variant import SHORTHANDS
 from kveval.errors import ConfigError
 from kveval.formats.registry import CACHE_DTYPES
 from kveval.resources import presets
@@ -36,13 +39,13 @@ def test_lengths(text: Any, tokens: int) -> None:
 
 @pytest.mark.parametrize("text", ["4kk", "", "k", "-4k", "0", "0k", "4.5k", "4 k", "4g", True, None, 4.0, "1e3", [4]])
 def test_what_is_no_length(text: Any) -> None:
-    with pytest.raises(ValueError, match="is not a context length; allowed: tokens such as 4096, 4k"):
+    with pytest.raises(ValueError, match="is not a context length; use tokens such as 4096, 4k"):
         parse_length(text)
 
 
 @pytest.mark.parametrize("text", ["17m", "1000m", "99999999999"])
 def test_a_length_no_model_reads(text: str) -> None:
-    with pytest.raises(ValueError, match="is longer than any model reads; allowed: up to 16m"):
+    with pytest.raises(ValueError, match="is longer than any model reads; use up to 16m"):
         parse_length(text)
 
 
@@ -136,17 +139,17 @@ def test_variants_as_mappings(given_: dict[str, Any], expected: dict[str, Any]) 
         ({"variants": [{"name": "bf16", "engin_args": {}}]}, r"unknown key 'variants\.0\.engin_args'; did you mean"),
         ({"variants": ["bf16", {"name": "x", "emulate": {"fromat": "int8"}}]}, "did you mean 'format'"),
         ({"variants": ["bf16", {"name": "x", "emulate": {"format": "int9"}}]}, r"variants\.1\.emulate\.format: .*int9"),
-        ({"variants": ["bf16", {"name": "a/b", "kv_cache_dtype": "fp8"}]}, "'a/b' is not a variant name; allowed: let"),
+        ({"variants": ["bf16", {"name": "a/b", "kv_cache_dtype": "fp8"}]}, "'a/b' is not a variant name; use let"),
         ({"variants": [{"name": "x"}]}, r"variants\.0\.kv_cache_dtype: required, not given"),
         ({"variants": [None]}, r"variants\.0: None is not allowed"),
         ({"variants": [["bf16"]]}, r"variants\.0: \['bf16'\] is not allowed"),
         ({"tasks": ["t", "t"]}, "tasks: t is listed twice"),
         ({"tasks": "t"}, "tasks: 't' is not allowed"),
         ({"context_lengths": [512, "512"]}, "context_lengths: 512 is listed twice"),
-        ({"context_lengths": ["4kk"]}, r"context_lengths\.0: '4kk' is not a context length; allowed"),
+        ({"context_lengths": ["4kk"]}, r"context_lengths\.0: '4kk' is not a context length; use"),
         ({"context_lengths": 512}, "context_lengths: 512 is not allowed"),
         ({"baseline": "fp8"}, "baseline: 'fp8' is not among the variants; .*use: bf16"),
-        ({"variants": ["fp8"], "baseline": "fp8"}, "baseline: 'fp8' is itself quantized; allowed"),
+        ({"variants": ["fp8"], "baseline": "fp8"}, "baseline: 'fp8' is itself quantized; use"),
         ({"aa_share": float("nan")}, "aa_share: nan is not allowed"),
         ({"aa_share": 1.5}, "aa_share: 1.5 is not allowed; use: 1.0 or less"),
         ({"cold_check": -1}, "cold_check: -1 is not allowed; use: 0 or more"),
@@ -234,7 +237,7 @@ def test_flags_pick_among_what_the_file_defines(tmp_path: Path) -> None:
     [
         ("model: [", r"a\.yaml \(line \d\): not YAML: "),
         ("a: b: c", r"a\.yaml \(line 1\): not YAML: mapping values are not allowed here"),
-        ("- a", r"a\.yaml: not a mapping of keys to values but list; allowed keys: model, variants"),
+        ("- a", r"a\.yaml: not a mapping of keys to values but list; use the keys model, variants"),
         ("", "but NoneType"),
         ("text", "but str"),
     ],

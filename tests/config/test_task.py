@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kveval.config.sweep import SweepConfig, load_config, validate_config
+from kveval.config.read import load_config
+from kveval.config.sweep import SweepConfig, validate_config
 from kveval.errors import ConfigError
 
 
@@ -34,12 +35,12 @@ def test_only_generated_tasks_need_context_lengths() -> None:
 @pytest.mark.parametrize(
     ("task", "says"),
     [
-        ({"samples": 3}, "tasks.0: name, file: neither given; allowed: a task's name, or a file of prompts"),
+        ({"samples": 3}, "tasks.0: name, file: neither given; use the name of a task, or a file of prompts"),
         ({"fil": "p.jsonl"}, r"unknown key 'tasks.0.fil'; did you mean 'file'"),
-        ({"file": "p.jsonl", "haystack": "essays"}, "haystack: p has prompts of its own; allowed beside"),
-        ({"name": "lm_eval:x", "context_lengths": ["4k"]}, "context_lengths: lm_eval:x has prompts of its own"),
-        ({"file": "my prompts.jsonl"}, "name 'my prompts' of the prompts in .*/my prompts.jsonl; allowed: a name of"),
-        ({"file": "p.jsonl", "name": "../x"}, "name '../x'"),
+        ({"file": "p.jsonl", "haystack": "essays"}, "haystack: p has fixed prompts, .*; leave haystack out"),
+        ({"name": "lm_eval:x", "context_lengths": ["4k"]}, "context_lengths: lm_eval:x has fixed prompts"),
+        ({"file": "my prompts.jsonl"}, "name: 'my prompts' of the prompts in .*/my prompts.jsonl is not a task name"),
+        ({"file": "p.jsonl", "name": "../x"}, "name: '../x'"),
         ({"file": 5, "name": "x"}, "tasks.0.file"),
         ({"file": "p.jsonl", "samples": 0}, "tasks.0.samples: 0 is not allowed"),
     ],

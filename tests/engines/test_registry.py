@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kveval.config.sweep import EngineConfig
+from kveval.config.engine import EngineConfig
 from kveval.engines.openai.engine import AttachedEngine
 from kveval.engines.registry import find_installation, open_engine
 from kveval.engines.vllm.engine import VLLMEngine

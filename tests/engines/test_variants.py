@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from kveval.config.emulation import emulation_of
-from kveval.config.sweep import VariantConfig, validate_config
+from kveval.config.sweep import validate_config
+from kveval.config.variant import VariantConfig
 from kveval.engines.variants import Device, ResolvedVariant, emulated_control, local_cpu_flags, resolve
 from kveval.errors import PlanError
 from kveval.formats.registry import CACHE_DTYPES, CPU_DTYPES

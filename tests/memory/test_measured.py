@@ -12,7 +12,8 @@ import yaml
 from support import DATA
 from support.model_configs import published_config
 
-from kveval.config.sweep import EngineConfig, VariantConfig
+from kveval.config.engine import EngineConfig
+from kveval.config.variant import VariantConfig
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm.engine import VLLMEngine
 from kveval.engines.vllm.installation import find_installation

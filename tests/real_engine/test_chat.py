@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from kveval.config.sweep import EngineConfig, RequestsConfig, VariantConfig, validate_config
+from kveval.config.engine import EngineConfig
+from kveval.config.requests import RequestsConfig
+from kveval.config.sweep import validate_config
+from kveval.config.variant import VariantConfig
 from kveval.engines.client.client import Client
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm.engine import VLLMEngine

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kveval.config.sweep import EngineConfig, VariantConfig, validate_config
+from kveval.config.engine import EngineConfig
+from kveval.config.sweep import validate_config
+from kveval.config.variant import VariantConfig
 from kveval.engines.installation import NOTHING_TO_LAUNCH
 from kveval.engines.variants import resolve
 from kveval.engines.vllm.engine import VLLMEngine

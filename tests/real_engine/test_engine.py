@@ -12,7 +12,8 @@ from typing import Any
 import psutil
 import pytest
 
-from kveval.config.sweep import EngineConfig, VariantConfig
+from kveval.config.engine import EngineConfig
+from kveval.config.variant import VariantConfig
 from kveval.engines.installation import Installation
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm.engine import VLLMEngine

@@ -9,8 +9,7 @@ from typing import Any
 import httpx
 import psutil
 
-from kveval.config.engine_flags import by_flag, flags
-from kveval.config.sweep import EngineConfig
+from kveval.config.engine import EngineConfig, by_flag, flags
 from kveval.engines.base import OnStatus
 from kveval.engines.client.access import Access
 from kveval.engines.installation import Installation

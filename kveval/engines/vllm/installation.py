@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kveval.config.sweep import EngineConfig
+from kveval.config.engine import EngineConfig
 from kveval.engines.installation import Installation
 from kveval.engines.variants import Device, local_cpu_flags
 from kveval.errors import EngineNotInstalledError

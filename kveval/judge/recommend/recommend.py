@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kveval.config.emulation import EmulationConfig, native_dtype
-from kveval.config.engine_flags import flag_name
+from kveval.config.engine import flag_name
 from kveval.errors import UsageError
 from kveval.formats.registry import is_unquantized
 from kveval.judge.comparison.headline import held_to

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kveval.config.engine_flags import by_flag, flags
+from kveval.config.engine import by_flag, flags
 from kveval.config.environment import HIDDEN, without_secrets
 from kveval.run.manifest import Manifest, VariantRun
 

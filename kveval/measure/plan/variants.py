@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kveval.config.engine_flags import by_flag, flag_name
-from kveval.config.sweep import SweepConfig, VariantConfig
+from kveval.config.engine import by_flag, flag_name
+from kveval.config.sweep import SweepConfig
+from kveval.config.variant import VariantConfig
 from kveval.engines.client.access import Access
 from kveval.engines.installation import Installation
 from kveval.engines.speculation import check_speculation

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kveval.config.sweep import load_config
+from kveval.config.read import load_config
 from kveval.errors import InfrastructureError, KvevalError, RunDirectoryError, StorageError
 from kveval.judge.blessed.bless import bless
 from kveval.judge.gate.gate import Gate, gate

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kveval.config.endpoint import DeclaredConfig, EndpointConfig
-from kveval.config.sweep import VariantConfig
+from kveval.config.variant import VariantConfig
 from kveval.engines.client.dialect import Dialect
 from kveval.engines.openai.facts import attached_facts, judge_attached
 from kveval.engines.variants import ResolvedVariant

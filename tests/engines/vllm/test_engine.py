@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.launched import FAKE, Maker, start
 
-from kveval.config.engine_flags import flags
+from kveval.config.engine import flags
 from kveval.engines.variants import Device
 from kveval.engines.vllm.engine import status_of
 from kveval.errors import EngineError

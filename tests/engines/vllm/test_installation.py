@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kveval.config.sweep import EngineConfig
+from kveval.config.engine import EngineConfig
 from kveval.engines.vllm.installation import find_installation
 from kveval.errors import EngineNotInstalledError
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kveval.config.engine_flags import flags
+from kveval.config.engine import flags
 from kveval.config.speculation import KEYS, expand_speculative
 from kveval.config.sweep import SweepConfig, validate_config
 from kveval.engines.metrics import counters
@@ -78,7 +78,7 @@ class TestConfiguration:
     @pytest.mark.parametrize(
         ("wanted", "words"),
         [
-            ("ngram", ["'ngram' is not a mapping", "allowed: such as {method: ngram"]),
+            ("ngram", ["'ngram' is not a mapping", "use for example {method: ngram"]),
             ({"method": "n-gram"}, ["method: 'n-gram'", "did you mean 'ngram'?"]),
             ({"num_speculative_tokens": 4}, ["method: required"]),
             ({"method": "ngram"}, ["num_speculative_tokens: required by ngram"]),

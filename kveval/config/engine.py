@@ -1,0 +1,71 @@
+"""How an engine is launched: the configuration's ``engine``, and its settings as command-line flags."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from kveval.config.environment import Environment
+from kveval.config.values import StrictModel
+
+EngineArgs = dict[str, str | int | float | bool | None]
+"""Engine flags such as ``{"max-num-seqs": 8}``; true is a bare flag, false is ``--no-...``."""
+
+
+class EngineConfig(StrictModel):
+    """How the engine is launched.
+
+    Attributes:
+        name: an engine that `kveval.engines.registry` lists; None for vllm.
+        python: interpreter of the environment vLLM lives in; None for the one that runs kveval.
+        command: full command in place of ``vllm serve``, before kveval's own flags.
+        args: ``vllm serve`` flags for every variant.
+        port: None for a free one.
+        kv_cache_gib: cache memory on CPU (``VLLM_CPU_KVCACHE_SPACE``); GPU engines take theirs from `args`.
+        startup_timeout_s: from launch to a healthy server.
+    """
+
+    name: str | None = None
+    python: Path | None = None
+    command: Annotated[list[str], Field(min_length=1)] | None = None
+    args: EngineArgs = {}
+    env: Environment = {}
+    port: Annotated[int, Field(gt=0, lt=65536)] | None = None
+    kv_cache_gib: Annotated[int, Field(gt=0)] = 2
+    startup_timeout_s: Annotated[float, Field(gt=0)] = 900.0
+
+
+def flags(arguments: Mapping[str, Any]) -> list[str]:
+    """Returns settings such as ``{"max-num-seqs": 8, "enforce-eager": True}`` as command-line flags.
+
+    False becomes ``--no-...``, as argparse's BooleanOptionalAction reads it. None drops a flag. A mapping becomes JSON.
+    """
+    result: list[str] = []
+    for name, value in arguments.items():
+        flag = "--" + flag_name(name)
+        if value is True:
+            result.append(flag)
+        elif value is False:
+            result.append(f"--no-{flag_name(name)}")
+        elif value is not None:
+            result += [flag, json.dumps(value) if isinstance(value, Mapping) else str(value)]
+    return result
+
+
+def by_flag(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings by the name of their flag: ``{"no_enforce_eager": True}`` as ``{"enforce-eager": False}``."""
+    named: dict[str, Any] = {}
+    for name, value in arguments.items():
+        flag = flag_name(name)
+        is_negated = value is True and flag.startswith("no-")
+        named[flag.removeprefix("no-") if is_negated else flag] = False if is_negated else value
+    return named
+
+
+def flag_name(name: str) -> str:
+    """Returns ``max-num-seqs`` for ``max_num_seqs`` or ``--max-num-seqs``."""
+    return name.lstrip("-").replace("_", "-")
