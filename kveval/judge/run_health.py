@@ -1,4 +1,4 @@
-"""Whether a run can be judged at all, and what of it the infrastructure spoiled."""
+"""Tells whether a run can be judged, and which of its variants the infrastructure spoiled."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kveval.run.manifest import VariantRun
 
 
 def load_ended_run(path: Path) -> RunData:
-    """A run that no sweep is writing any more, with samples, and with every record it claims to have.
+    """Reads a run that no sweep writes any more, and that holds every record its manifest promises.
 
     Raises:
-        RunDirectoryError: it is none; the message says why.
+        RunDirectoryError: a sweep is still writing, there are no samples, or records are missing.
     """
     if _is_being_written(path):
         raise RunDirectoryError(f"{path}: a sweep is still writing here; wait until it has ended")
@@ -35,7 +35,7 @@ def load_ended_run(path: Path) -> RunData:
 
 
 def asked(run: RunData, variant: VariantRun) -> list[str]:
-    """Ids of the samples `variant` was to answer."""
+    """Returns the ids of the samples that `variant` was asked."""
     if variant.role == "aa" and run.manifest.aa_sample_ids is not None:
         wanted = set(run.manifest.aa_sample_ids)
         return [sample_id for sample_id in run.samples.index if sample_id in wanted]
@@ -43,14 +43,14 @@ def asked(run: RunData, variant: VariantRun) -> list[str]:
 
 
 def unanswered(run: RunData, variant: VariantRun) -> int:
-    """Samples that `variant` was to answer and did not: engine errors, and those without a record."""
+    """Counts the samples that `variant` was asked and did not answer: engine errors, and samples without a record."""
     ids = asked(run, variant)
     outcomes = run.records[variant.name]["outcome"].reindex(ids)
     return int((outcomes.isna() | (outcomes == "engine_error")).sum())
 
 
 def infrastructure_problem(run: RunData, variant: VariantRun, policy: Policy) -> str | None:
-    """Why `variant` says nothing about quality; None when it ran to its end and answered."""
+    """Returns why `variant` says nothing about quality. None if it completed and answered."""
     stopped = incomplete_reason(variant)
     if stopped:
         return stopped
@@ -58,9 +58,9 @@ def infrastructure_problem(run: RunData, variant: VariantRun, policy: Policy) ->
     if lost > policy.max_unanswered_share * total:
         records = run.records[variant.name]
         errors = records.loc[records["outcome"] == "engine_error", "error"].dropna()
-        example = f"; the first: {errors.iloc[0]['message']}" if len(errors) else ""
+        example = f"; the first error: {errors.iloc[0]['message']}" if len(errors) else ""
         return (
-            f"{variant.name}: {lost} of {total} samples have no answer ({lost / total:.1%}, allowed "
+            f"{variant.name}: {lost} of {total} samples have no answer ({lost / total:.1%}, and the limit is "
             f"{policy.max_unanswered_share:.1%}){example}"
         )
     return None
@@ -73,6 +73,6 @@ def _is_being_written(path: Path) -> bool:
     except BlockingIOError:
         return True
     except OSError:
-        # No lock, or a file system without any: nothing says that somebody writes.
+        # Without a lock file, or on a file system without locks, nothing shows that a sweep writes here.
         return False
     return False

@@ -69,6 +69,29 @@ def scored(share: float, *, seed: int = 1) -> Answer:
     return answer
 
 
+def losing(share: float) -> Answer:
+    """Wrong on `share` of what the baseline's `scored(0.9)` gets right, spread over all haystacks."""
+
+    def answer(row: SampleRow, rng: np.random.Generator) -> tuple[Outcome, str] | None:
+        given = scored(0.9)(row, rng)
+        return ("wrong", "lost") if given and given[0] == "correct" and rng.random() < share else given
+
+    return answer
+
+
+def failing(share: float) -> Answer:
+    """An engine error on `share` of the samples."""
+
+    def answer(row: SampleRow, rng: np.random.Generator) -> tuple[Outcome, str] | None:
+        return ("engine_error", "") if rng.random() < share else scored(0.9)(row, rng)
+
+    return answer
+
+
+GOOD = {"bf16": scored(0.9), "same": scored(0.9)}
+BAD = {"bf16": scored(0.9), "int4": losing(0.2)}
+
+
 def make_run(
     path: Path,
     *,
@@ -160,4 +183,22 @@ def make_record(row: SampleRow, variant: str, outcome: Outcome, output: str) -> 
             "logprobs": None if failed else pack_logprobs(ids, logprobs),
             "error": {"kind": "http", "message": "500"} if failed else None,
         }
+    )
+
+
+UNFINISHED = ("refused", "failed", "stopped", "running", "planned")
+
+
+def unfinished(folder: Path, variant: str, status: str) -> Path:
+    """Writes a run with a second run of its baseline, in which `variant` did not complete."""
+    again = {"role": "aa", "of": "bf16"}
+    return make_run(
+        folder / "run",
+        samples=make_samples(haystacks=25, questions=4),
+        answers={**GOOD, "bf16-aa": scored(0.9)},
+        variants={
+            "bf16-aa": again,
+            variant: {"status": status, "reason": "out of memory", **(again if variant == "bf16-aa" else {})},
+        },
+        manifest={"status": "incomplete"},
     )

@@ -1,4 +1,4 @@
-"""A run held against an earlier, blessed one: what must be equal, what has changed, and the pairs to judge."""
+"""Compares a run with an earlier, blessed one: what must be equal, what changed, and the pairs to judge."""
 
 from __future__ import annotations
 
@@ -7,53 +7,41 @@ from typing import Any
 
 from kveval.config.judge import Policy
 from kveval.errors import IncomparableError
-from kveval.judge.blessed.bless import Blessed, comparable_spec, digested, prompts_sha256, stable_facts
+from kveval.judge.blessed.bless import Blessed, comparable_spec, digested, stable_facts
 from kveval.judge.comparison.pairing import pair
 from kveval.judge.comparison.variant_pair import VariantPair, incomplete_reason
+from kveval.judge.questions import differing_questions, questions_of
 from kveval.judge.run_data import RunData
 from kveval.run.findings import Finding
 
 
 def check_comparable(run: RunData, blessed: Blessed) -> None:
-    """
+    """Checks that `run` and the blessed run asked the same of the same model.
+
     Raises:
-        IncomparableError: another model, tokenizer, task, sample, prompt or sampling setting, or a blessed variant that
-            `run` has not; the message names it.
+        IncomparableError: the model, the tokenizer, a task, a sample, a prompt or a sampling setting differs, or `run`
+            lacks a blessed variant. The message names it.
     """
 
     def refuse(what: str) -> IncomparableError:
-        return IncomparableError(f"{run.path} and {blessed.path}: {what}; allowed: the same, or a newly blessed run")
+        return IncomparableError(f"{run.path} and {blessed.path}: {what}; use a run with the same, or bless a new one")
 
     ours, theirs = run.manifest.inputs, blessed.run.inputs
     for name in sorted(ours.keys() | theirs.keys()):
-        # Of files that only one run has, only those of the model itself matter: other tasks are other samples.
+        # A file that only one run has matters only if it belongs to the model. Other tasks show as other samples.
         both = name in ours and name in theirs
         if ours.get(name) != theirs.get(name) and (both or name.startswith("model/")):
             raise refuse(f"{_kind(name)} differs ({name})")
-    tasks = set(run.samples["task"]) ^ set(blessed.samples["task"])
-    if tasks:
-        raise refuse(f"only one of them asked task {min(tasks)!r}")
-    alone = run.samples.index.symmetric_difference(blessed.samples.index)
-    if len(alone):
-        of_either = {**blessed.samples["task"].to_dict(), **run.samples["task"].to_dict()}
-        names = ", ".join(sorted({of_either[sample_id] for sample_id in alone}))
-        raise refuse(
-            f"{len(alone)} samples were asked in only one of them (tasks {names}); other prompts, references, seeds or "
-            "lengths make other samples"
-        )
-    if prompts_sha256(run.samples) != blessed.prompts_sha256:
-        raise refuse("the prompts of the same samples differ")
-    for key in sorted(run.manifest.sampling.keys() | blessed.run.sampling.keys()):
-        now, then = run.manifest.sampling.get(key), blessed.run.sampling.get(key)
-        if now != then:
-            raise refuse(f"sampling setting {key!r} was {then!r} and is {now!r}")
+    differing = differing_questions(blessed.questions, questions_of(run))
+    if differing:
+        raise refuse(differing)
     for name in blessed.variants:
         if name not in run.manifest.variants:
             raise refuse(f"variant {name!r} was blessed and not asked again")
 
 
 def pairs_with_blessed(run: RunData, blessed: Blessed) -> list[VariantPair]:
-    """Every blessed variant, then against now."""
+    """Pairs every variant of the blessed run with the same variant of `run`."""
     label = against_label(blessed)
     return [
         VariantPair(
@@ -66,12 +54,12 @@ def pairs_with_blessed(run: RunData, blessed: Blessed) -> list[VariantPair]:
 
 
 def against_label(blessed: Blessed) -> str:
-    # With a space in it, which no variant's name has.
+    # No variant's name has a space.
     return f"blessed run {blessed.run.run_id[:12]}"
 
 
 def changes(run: RunData, blessed: Blessed, policy: Policy) -> Iterator[Finding]:
-    """What differs from the blessed run without forbidding a comparison: an engine upgrade, a looser policy."""
+    """Yields what changed since the blessed run and still allows a comparison: an engine upgrade, a looser policy."""
     for name, before in blessed.variants.items():
         now = run.manifest.variants[name]
         then_facts, now_facts = stable_facts(before.facts), stable_facts(now.facts)
@@ -80,14 +68,14 @@ def changes(run: RunData, blessed: Blessed, policy: Policy) -> Iterator[Finding]
             yield Finding(
                 level="warning",
                 code="changed_since_blessed",
-                message=f"{name} is not what was blessed: {'; '.join(dict.fromkeys(changed))}",
+                message=f"{name} has changed since it was blessed: {'; '.join(dict.fromkeys(changed))}",
             )
     for name, variant in run.manifest.variants.items():
         if variant.role in ("baseline", "candidate") and name not in blessed.variants:
             yield Finding(
                 level="warning",
                 code="not_blessed",
-                message=f"{name} was not in the blessed run: no comparison over time",
+                message=f"{name} was not in the blessed run, so it is not compared with it",
             )
     if run.manifest.kveval_version != blessed.run.kveval_version:
         yield Finding(
@@ -101,7 +89,7 @@ def changes(run: RunData, blessed: Blessed, policy: Policy) -> Iterator[Finding]
         yield Finding(
             level="warning",
             code="policy_changed",
-            message=f"the policy is not the one the run was blessed under: {'; '.join(differing)}",
+            message=f"the policy has changed since the run was blessed: {'; '.join(differing)}",
         )
 
 

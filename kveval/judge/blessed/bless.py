@@ -1,13 +1,13 @@
-"""The blessed file: what a run answered, small enough to be committed, for later runs to be held against.
+"""Writes and reads blessed files: the answers of an approved run, small enough to be committed.
 
-One JSON document, one line per sample, the same bytes for the same run::
+A blessed file is one JSON document with one line per sample. The same run gives the same bytes::
 
     {"blessed_version": 1, "content_sha256": ..., "run": {...}, "policy": {...}, "baseline": "bf16",
      "variants": {NAME: {"role", "spec", "facts", "findings"}}, "prompts_sha256": ...,
      "cells": [[TASK, FAMILY, CONTEXT_LENGTH], ...],
      "answers": [[SAMPLE_ID, HAYSTACK_ID, index into cells, ANSWER of each variant], ...]}
 
-An ANSWER is [OUTCOME, SCORE, first 8 digits of the output's sha256], or null without a record.
+An ANSWER is [OUTCOME, SCORE, first 8 digits of the sha256 of the output], or null without a record.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from kveval.config.judge import Policy
 from kveval.errors import BlessedFileError
+from kveval.judge.questions import Questions, prompts_sha256
 from kveval.judge.run_data import RunData
 from kveval.run.facts import Facts, StoredFacts
 from kveval.run.findings import Finding
@@ -46,7 +47,7 @@ class BlessedVariant(Stored):
 
 
 class BlessedRun(Stored):
-    """Where the file comes from, and what must be the same for a later run to be held against it."""
+    """Says which run was blessed, and what a later run must have in common with it."""
 
     run_id: str
     created: str
@@ -56,7 +57,7 @@ class BlessedRun(Stored):
 
 
 class _StoredPolicy(Policy):
-    """The policy of any version; keys that this version does not know are left out."""
+    """Reads the policy of any version. Keys that this version does not know are left out."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -75,12 +76,13 @@ class _Document(Stored):
 
 @dataclass(frozen=True, slots=True)
 class Blessed:
-    """A blessed file, read and checked.
+    """Holds a blessed file that was read and checked.
 
     Attributes:
-        samples: indexed by sample_id, columns haystack_id, task, family, context_length, and doc, of which a blessed
-            file knows only whether the sample is scored.
-        records: by variant, indexed by sample_id, columns outcome, score, output; an output is its `digest`.
+        questions: its samples have the columns haystack_id, task, family, context_length, and doc, which only says
+            whether a sample is scored.
+        records: by variant, indexed by sample_id, with the columns outcome, score, and output: the `digest` of an
+            output.
     """
 
     path: Path
@@ -88,15 +90,14 @@ class Blessed:
     policy: Policy
     baseline: str
     variants: Mapping[str, BlessedVariant]
-    prompts_sha256: str
-    samples: pd.DataFrame
+    questions: Questions
     records: Mapping[str, pd.DataFrame]
 
 
 def bless(run: RunData, policy: Policy, out: Path) -> None:
     """Writes the answers of the baseline and the candidates of `run`.
 
-    The run is expected to be fit for it: see `kveval.judge.run_health`.
+    Check first that the run can be judged: see `kveval.judge.run_health`.
 
     Raises:
         StorageError: `out` cannot be written.
@@ -105,12 +106,13 @@ def bless(run: RunData, policy: Policy, out: Path) -> None:
 
 
 def load_blessed(path: Path) -> Blessed:
-    """
+    """Reads a blessed file.
+
     Raises:
-        BlessedFileError: no such file, not a blessed file, edited since, or of a newer kveval.
+        BlessedFileError: the file does not exist, is no blessed file, was edited, or comes from a newer kveval.
     """
     if path.is_dir():
-        raise BlessedFileError(f"{path}: is a folder; allowed: a file that `kveval bless` wrote")
+        raise BlessedFileError(f"{path}: is a folder; use a file that `kveval bless` wrote")
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -137,18 +139,12 @@ def load_blessed(path: Path) -> Blessed:
 
 
 def digest(output: str) -> str:
-    """Eight hexadecimal digits that stand for an output."""
+    """Returns eight hexadecimal digits that stand for an output."""
     return hashlib.sha256(output.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
-def prompts_sha256(samples: pd.DataFrame) -> str:
-    """Of every prompt, in the order of the sample ids; columns as in `RunData.samples`."""
-    lines = (f"{sample_id} {value}" for sample_id, value in samples["prompt_sha256"].sort_index().items())
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
-
 def comparable_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A variant's settings without where its model lies on this machine."""
+    """Returns the settings of a variant without the path of its model, which depends on the machine."""
     return {key: value for key, value in spec.items() if key != "model"}
 
 
@@ -158,7 +154,7 @@ def stable_facts(facts: Facts) -> dict[str, Any]:
 
 def _content(run: RunData, policy: Policy) -> dict[str, Any]:
     manifest = run.manifest
-    # By name, as the document lists them: the answers of a sample stand in the same order.
+    # Sorted by name: the document lists variants and the answers of a sample in this order.
     kept = [v for _, v in sorted(manifest.variants.items()) if v.role in ("baseline", "candidate")]
     samples = run.samples.sort_index()
     places = samples[["task", "family", "context_length"]]
@@ -198,7 +194,7 @@ def _content(run: RunData, policy: Policy) -> dict[str, Any]:
 
 
 def _text(content: dict[str, Any]) -> str:
-    """The document with its hash, the answers one to a line, so that version control shows what changed."""
+    """Returns the document with its hash, and one answer per line, so that version control shows what changed."""
     sealed = {**content, "content_sha256": _content_sha256(content)}
     answers = sealed.pop("answers")
     head = json.dumps(sealed, indent=1, sort_keys=True, allow_nan=False).removesuffix("\n}")
@@ -218,7 +214,7 @@ def _content_sha256(document: Mapping[str, Any]) -> str:
 def _blessed(path: Path, document: _Document) -> Blessed:
     names = list(document.variants)
     if document.baseline not in names:
-        raise BlessedFileError(f"{path}: baseline {document.baseline!r} is none of its variants")
+        raise BlessedFileError(f"{path}: baseline {document.baseline!r} is not one of its variants")
     try:
         rows = [(str(row[0]), str(row[1]), *document.cells[row[2]]) for row in document.answers]
         answers = {
@@ -226,15 +222,15 @@ def _blessed(path: Path, document: _Document) -> Blessed:
             for place, name in enumerate(names)
         }
     except (IndexError, TypeError, ValueError) as error:
-        raise BlessedFileError(f"{path}: answers: a line has another form ({error}); bless the run again") from error
+        raise BlessedFileError(f"{path}: answers: a line is not as expected ({error}); bless the run again") from error
     records = {name: _indexed(found, ["sample_id", "outcome", "score", "output"]) for name, found in answers.items()}
     samples = _indexed(rows, ["sample_id", "haystack_id", "task", "family", "context_length"])
     unscored = {sample_id for frame in records.values() for sample_id in frame.index[frame["outcome"] == "unscored"]}
     docs: list[Any] = [{"scored": sample_id not in unscored} for sample_id in samples.index]
     samples["doc"] = pd.Series(docs, index=samples.index, dtype=object)
+    questions = Questions(samples, document.prompts_sha256, document.run.sampling, document.run.inputs)
     return Blessed(
-        path, document.run, document.policy, document.baseline, document.variants, document.prompts_sha256,
-        samples, records,
+        path, document.run, document.policy, document.baseline, document.variants, questions, records
     )  # fmt: skip
 
 
@@ -255,5 +251,5 @@ def _indexed(rows: Iterable[tuple[Any, ...]], columns: list[str]) -> pd.DataFram
 
 
 def digested(records: pd.DataFrame) -> pd.DataFrame:
-    """`RunData.records` of one variant with its outputs as `Blessed.records` has them."""
+    """Returns records with digests as outputs, as in `Blessed.records`."""
     return records.assign(output=records["output"].map(lambda output: digest(str(output))))

@@ -1,4 +1,4 @@
-"""Two variants over one scope of samples: scores, difference, flips, outcomes, noise and attribution."""
+"""Compares two variants over one scope: scores, difference, flips, outcomes, noise and attribution."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ FLOOR, CEILING = 0.05, 0.99
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The baseline against a second run of itself, over the samples the second run covers.
+    """Shows how much the baseline differs from a second run of itself, over the samples of the second run.
 
     Attributes:
-        n: samples that baseline, second run and candidate answered.
+        n: samples that the baseline, its second run and the candidate answered.
         aa, candidate: flips against the baseline.
-        aa_identical, candidate_identical: share of outputs equal to the baseline's, character by character.
+        aa_identical, candidate_identical: share of outputs that equal the baseline's, character by character.
     """
 
     n: int
@@ -39,9 +39,9 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """A loss divided by the emulated control: format (baseline to control) plus kernel (control to candidate).
+    """Splits a loss by the emulated control: format (baseline to control) plus kernel (control to candidate).
 
-    All three over the samples that all of them answered, so that the parts add up.
+    All three differences cover the samples that all three variants answered, so that the parts add up.
     """
 
     control: str
@@ -50,7 +50,7 @@ class Attribution:
     kernel: Difference
 
     def blames(self) -> Literal["format", "kernel", "both"] | None:
-        """Which part lost for sure: its interval lies below 0. None when neither's does."""
+        """Returns the part whose interval lies below 0, so that it surely lost. None if neither did."""
         format_lost, kernel_lost = (part.high is not None and part.high < 0 for part in (self.format, self.kernel))
         if format_lost and kernel_lost:
             return "both"
@@ -59,24 +59,24 @@ class Attribution:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One variant over one scope of samples, against what it is paired with.
+    """Compares one variant with another over one scope.
 
-    Samples that one side did not answer (an engine error, or no record) are in `asked` and in `outcomes` and not in
+    Samples that one side did not answer (an engine error, or no record) count in `asked` and in `outcomes`, but not in
     scores, differences and flips: an outage is not a loss of quality. They count against a pass instead. Samples
-    without a right answer are in `unscored`, `outcomes`, `identical` and `noise` alone.
+    without a right answer count only in `unscored`, `outcomes`, `identical` and `noise`.
 
     Attributes:
-        against: what stands on the baseline's side: the run's baseline, or the same variant of an earlier run.
-        asked: samples of the scope that have a right answer; ``difference.n`` of them were answered by both sides.
-        unscored: samples of the scope that have none.
-        baseline_score, candidate_score: over the samples both answered.
+        against: what `variant` is compared with: the run's baseline, or itself in a blessed run.
+        asked: samples of the scope that have a right answer. Both sides answered ``difference.n`` of them.
+        unscored: samples of the scope that have no right answer.
+        baseline_score, candidate_score: over the samples that both answered.
         sensitive: the difference over the cells that can show a loss.
-        insensitive_cells: the others, "task at N tokens: why".
-        identical: share of outputs equal to the baseline's, character by character; None without samples.
-        outcomes: by side ("baseline", "candidate"), count by outcome, "missing" for samples without a record.
+        insensitive_cells: the other cells, each as "task at N tokens: why".
+        identical: share of outputs that equal the baseline's, character by character. None without samples.
+        outcomes: by side ("baseline", "candidate"), the count of each outcome; "missing" means no record.
         noise: None without an A/A run that covers the scope.
         attribution: None without an emulated control.
-        verdict: None for controls and A/A runs, which are controls.
+        verdict: None for a control or an A/A run, which are not judged.
     """
 
     variant: str
@@ -100,7 +100,7 @@ class Comparison:
 def compare(
     table: pd.DataFrame, variant: str, against: str, scope: Scope, *, policy: Policy, control: str | None = None
 ) -> Comparison:
-    """Compares the sides of `table`, as `pair` made it, over all of its rows; without a verdict yet."""
+    """Compares the sides of `table`, which `pair` made, over all of its rows. The result has no verdict yet."""
     scored, both = table[table["scored"]], answered_by(table, "baseline", "candidate")
     pairs = both[both["scored"]]
     insensitive, keep = [], pd.Series(True, index=pairs.index)
@@ -130,7 +130,7 @@ def compare(
 
 
 def _insensitive(baseline: float, candidate: float) -> str | None:
-    """Why a cell cannot show a loss. A ceiling that the candidate has left does show one."""
+    """Returns why a cell cannot show a loss. A candidate below the ceiling does show one."""
     if baseline <= FLOOR:
         return f"the baseline is at the floor ({points(baseline)})"
     if baseline >= CEILING and candidate >= CEILING:

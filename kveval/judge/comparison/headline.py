@@ -1,4 +1,4 @@
-"""The answer for one candidate, in one sentence."""
+"""The answer for one candidate in one sentence, and the context length up to which it holds."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from kveval.judge.comparison.verdict import Word
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """Fail if any row of the candidate fails; pass if overall, every length, and every family with a margin of its
-    own pass."""
+    """Sums up all rows of a candidate.
+
+    It fails if any row fails. It passes if overall, every length, and every family with its own margin pass.
+    """
 
     variant: str
     word: Word
@@ -22,7 +24,7 @@ class Headline:
 
 
 def headlines(judgement: Judgement) -> list[Headline]:
-    """One for every candidate, in the run's order."""
+    """Returns one headline for every candidate, in the order of the run."""
     judged = [comparison for comparison in judgement.comparisons if comparison.verdict is not None]
     return [
         headline([comparison for comparison in judged if comparison.variant == variant], judgement.policy)
@@ -31,12 +33,12 @@ def headlines(judgement: Judgement) -> list[Headline]:
 
 
 def headline(comparisons: Sequence[Comparison], policy: Policy) -> Headline:
-    """Of all rows of one variant, each with its verdict."""
+    """Returns the headline of one variant from all of its rows, which have verdicts."""
     variant = comparisons[0].variant
     overall = next(c for c in comparisons if c.scope.level == "overall")
     if overall.unscored and not overall.asked:
         return Headline(variant, "undecided", _reason(overall))
-    # Rows without anything scored say nothing about quality, for or against.
+    # Rows without a scored sample say nothing about quality.
     scored = [c for c in comparisons if c.asked or not c.unscored]
     summary = [c for c in scored if c.scope.level in PANELS[0] or _has_own_margin(c, policy)]
     if not overall.difference.n:
@@ -50,7 +52,9 @@ def headline(comparisons: Sequence[Comparison], policy: Policy) -> Headline:
         parts.append(f"fails {_where([worst])}: {_in_words(worst)}" + (f" (also {_where(others)})" if others else ""))
     if unsettled:
         parts.append(
-            f"open {_where(unsettled)}" if failed else f"open {_where(unsettled[:1])}: {_reason(unsettled[0])}"
+            f"undecided {_where(unsettled)}"
+            if failed
+            else f"undecided {_where(unsettled[:1])}: {_reason(unsettled[0])}"
         )
     if not failed and not unsettled:
         parts.append(_reason(overall))
@@ -59,7 +63,7 @@ def headline(comparisons: Sequence[Comparison], policy: Policy) -> Headline:
 
 
 def held_to(lengths: Sequence[Comparison]) -> int | None:
-    """The largest context length up to which every one of `lengths` passes; None where the first does not."""
+    """Returns the longest context length up to which all of `lengths` pass. None if the shortest does not."""
     limit = None
     for row in lengths:
         if row.verdict is None or row.verdict.word != "pass":

@@ -1,4 +1,4 @@
-"""Candidates against the baseline, paired by sample, at every level a reader asks about; and against an earlier run."""
+"""Judges every variant of a run: overall, by context length, by task family and by cell."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from kveval.judge.policy import policy_of
 from kveval.judge.run_data import RunData
 from kveval.judge.statistics.multiple_tests import holm
 
-# Holm corrects over the rows of one panel: what is read together. Each p-value is two-sided and only a loss can fail,
-# so a panel has false fails in at most half of 1 - confidence, and both panels together in at most all of it.
+# Holm corrects over the rows of one panel, which are read together. Each p-value is two-sided and only a loss can fail.
+# So one panel has false fails with probability (1 - confidence) / 2 at most, and both panels with 1 - confidence.
 PANELS: tuple[tuple[Level, ...], ...] = (("overall", "length"), ("family", "cell"))
 
 
@@ -66,7 +66,7 @@ def judge_run(run: RunData, policy: Policy | None = None, blessed_pairs: Iterabl
 
 
 def judge_pairs(pairs: Iterable[VariantPair], policy: Policy) -> list[Comparison]:
-    """Compares each pair at every level, with verdicts for those that are judged, Holm over each panel of them."""
+    """Compares each pair at every level. Pairs that are judged get verdicts, with Holm over each panel of them."""
     pairs = list(pairs)
     rows = [
         (pair, compare(in_scope(pair.table, scope), pair.variant, pair.against, scope, policy=policy,
@@ -84,11 +84,11 @@ def judge_pairs(pairs: Iterable[VariantPair], policy: Policy) -> list[Comparison
 
 
 def _adjusted(rows: list[tuple[VariantPair, Comparison]]) -> dict[tuple[int, Scope], float]:
-    """Adjusted p-values by pair (its id) and scope."""
+    """Returns corrected p-values by pair (its id) and scope."""
     cells = {key: _cells_by_scope(pair.table) for key, pair in {id(c): c for c, _ in rows}.items()}
     adjusted: dict[tuple[int, Scope], float] = {}
     for panel in PANELS:
-        # Scopes of the same cells (one length only: "overall" is that length) are one hypothesis, counted once.
+        # Scopes with the same cells are one hypothesis and count once. With one length only, "overall" is that length.
         hypotheses: dict[tuple[int, frozenset[tuple[str, int]]], float] = {}
         keys = {}
         for pair, comparison in rows:
@@ -119,7 +119,7 @@ def _verdict(pair: VariantPair, comparison: Comparison, policy: Policy, p_holm: 
 
 def _not_scored(comparison: Comparison) -> str:
     same = "" if comparison.identical is None else f"; {comparison.identical:.0%} of the outputs are the same"
-    return f"not scored: its {comparison.unscored} samples have no right answer{same}"
+    return f"not scored: the {comparison.unscored} samples have no right answer{same}"
 
 
 def _cells_by_scope(samples: pd.DataFrame) -> dict[Scope, frozenset[tuple[str, int]]]:

@@ -13,24 +13,24 @@ from kveval.judge.statistics.difference import Difference, sparse_bounds
 
 MOST_SAMPLES = 10_000_000
 POWER = 0.8
-"""Chance to settle the verdict that the number of further samples aims at."""
+"""The chance of a settled verdict that the number of further samples is chosen for."""
 
 
 def more_samples(difference: Difference, policy: Policy, *, p_factor: float) -> int | None:
-    """Samples beyond the present ones that settle the verdict with probability `POWER`.
+    """Returns how many further samples settle the verdict with probability `POWER`, if the gap holds.
 
-    Takes the present difference as the true one, but a gain as no difference, and haystacks of the same size. For a
-    loss within the margin it is the size of a non-inferiority trial, ``((t + z_power) * s / (delta + margin))^2``
-    with ``s = se * sqrt(n)`` (Julious, "Sample Sizes for Clinical Trials with Normal Data", Statistics in Medicine
-    2004, section 5; with the clustered se as in Miller, arXiv 2411.00640, section 5), and while samples would differ
-    in few clusters no fewer than the sparse interval needs. For a loss beyond it, the size at which the loss is found
-    significant and beyond the margin.
+    A gain counts as no difference, and haystacks keep their size. For a loss within the margin, the result is the size
+    of a non-inferiority trial, ``((t + z_power) * s / (delta + margin))^2`` with ``s = se * sqrt(n)`` (Julious, "Sample
+    Sizes for Clinical Trials with Normal Data", Statistics in Medicine 2004, section 5; with the clustered se as in
+    Miller, arXiv 2411.00640, section 5). As long as samples would differ in few clusters, it is at least what the
+    sparse interval needs. For a loss beyond the margin, it is the size that shows the loss to be significant and
+    beyond the margin.
 
     Args:
-        p_factor: Holm-adjusted over raw p-value, at least 1: how much smaller p must be.
+        p_factor: the p-value after Holm over the raw one, at least 1: how much smaller p must be.
 
     Returns:
-        None when the difference stands exactly at the margin, or the number is above ten million.
+        None if the difference is exactly at the margin, or if the number is above `MOST_SAMPLES`.
     """
     if difference.delta is None or difference.se is None or difference.square is None:
         return None
@@ -69,7 +69,7 @@ def more_samples(difference: Difference, policy: Policy, *, p_factor: float) -> 
 
 
 def _smallest(slack: Callable[[float], float], *, start: float) -> float | None:
-    """Smallest size from `start` on at which the growing `slack` is positive; None above `MOST_SAMPLES`."""
+    """Returns the smallest size from `start` on at which the growing `slack` is positive. None above `MOST_SAMPLES`."""
     if slack(start) > 0:
         return start
     if slack(MOST_SAMPLES) <= 0:

@@ -1,4 +1,4 @@
-"""Each variant's own scores, before any comparison."""
+"""The score of one variant, without any comparison."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kveval.judge.statistics.score import Score, mean_score
 
 
 def own_score(run: RunData, variant: str, scope: Scope, *, confidence: float) -> Score:
-    """Mean score of `variant` over the samples of `scope` that have a right answer and that it answered.
+    """Returns the mean score of `variant` over the samples of `scope` that it answered and that have a right answer.
 
-    Engine errors are outcomes, not scores of 0: an outage is not a loss of quality.
+    An engine error is no score of 0: an outage is not a loss of quality.
     """
     asked = in_scope(run.samples[has_right_answer(run.samples)], scope)
     records = run.records[variant]

@@ -1,4 +1,4 @@
-"""Samples side by side: one row per sample, the answers of every side in columns, and the groups it is read by."""
+"""Puts the answers of every side to one sample into one row."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def pair(samples: pd.DataFrame, sides: Mapping[Side, pd.DataFrame]) -> pd.DataFr
     """Joins the records of every side to `samples` by sample_id.
 
     Args:
-        samples: `Run.samples`.
-        sides: records as in `Run.records`, "baseline" and "candidate" among them.
+        samples: as in `RunData.samples`.
+        sides: records as in `RunData.records`; "baseline" and "candidate" are required.
 
     Returns:
-        [samples] with the columns of `samples`, ``scored`` (`has_right_answer`) and, for every side, ``SIDE_answered``
-        (False for an engine error or no record), ``SIDE_outcome`` ("missing" without a record), ``SIDE_score`` in
-        [0, 1], ``SIDE_correct``; for all sides but the baseline ``SIDE_identical``: the output equals the baseline's,
-        character by character.
+        One row per sample, with the columns of `samples`, ``scored`` (`has_right_answer`), and for every side
+        ``SIDE_answered`` (False for an engine error or no record), ``SIDE_outcome`` ("missing" without a record),
+        ``SIDE_score`` in [0, 1] and ``SIDE_correct``. All sides but the baseline also have ``SIDE_identical``: the
+        output equals the baseline's, character by character.
     """
     table = samples.assign(scored=has_right_answer(samples))
     outputs: dict[Side, pd.Series] = {}
@@ -41,12 +41,10 @@ def pair(samples: pd.DataFrame, sides: Mapping[Side, pd.DataFrame]) -> pd.DataFr
 
 
 def has_right_answer(samples: pd.DataFrame) -> np.ndarray:
-    """bool [samples]. One without (a prompt of one's own with scorer none) shows changed outputs, never a score."""
+    """Returns bool [samples]. A prompt of the user with ``scorer: none`` has no right answer, and so no score."""
     return np.array([doc.get("scored", True) for doc in samples["doc"]], dtype=bool)
 
 
 def answered_by(table: pd.DataFrame, *sides: Side) -> pd.DataFrame:
-    """Rows that all `sides` answered."""
-    answered = np.logical_and.reduce([table[f"{side}_answered"].to_numpy(dtype=bool) for side in sides])
-    chosen: pd.DataFrame = table[answered]
-    return chosen
+    """Returns the rows that all `sides` answered."""
+    return table[table[[f"{side}_answered" for side in sides]].all(axis="columns")]

@@ -20,7 +20,7 @@ LEVELS: dict[Level, list[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The samples one comparison is about; None stands for all."""
+    """Names the samples of one comparison. None stands for all."""
 
     level: Level
     family: str | None = None
@@ -33,7 +33,7 @@ class Scope:
 
 
 def scopes(samples: pd.DataFrame) -> Iterator[Scope]:
-    """Overall, then every length, family and cell, each in order."""
+    """Returns overall, then every context length, family and cell, each in order."""
     for level, columns in LEVELS.items():
         if not columns:
             yield Scope(level)
@@ -43,7 +43,7 @@ def scopes(samples: pd.DataFrame) -> Iterator[Scope]:
 
 
 def in_scope(samples: pd.DataFrame, scope: Scope) -> pd.DataFrame:
-    """Rows of `samples` that `scope` is about."""
+    """Returns the rows of `samples` that belong to `scope`."""
     chosen = np.ones(len(samples), dtype=bool)
     for column in LEVELS[scope.level]:
         chosen &= (samples[column] == getattr(scope, column)).to_numpy(dtype=bool)

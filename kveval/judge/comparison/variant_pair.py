@@ -13,15 +13,15 @@ from kveval.run.manifest import VariantRun
 
 @dataclass(frozen=True, slots=True)
 class VariantPair:
-    """Two sides to compare at every level.
+    """Holds the paired records of a variant and of what it is compared with.
 
     Attributes:
-        variant: the candidate's side.
-        against: names the baseline's side.
+        variant: name of the candidate's side.
+        against: name of the baseline's side.
         table: as `pair` makes it.
-        control: name of the side "control" in `table`.
-        judged: whether it gets verdicts; controls do not.
-        obstacle: why it cannot pass whatever the numbers say.
+        control: name of the emulated control, if `table` has one.
+        judged: whether the comparison gets a verdict. Controls get none.
+        obstacle: what rules out a pass whatever the numbers say.
     """
 
     variant: str
@@ -33,7 +33,7 @@ class VariantPair:
 
 
 def pairs_with_baseline(run: RunData) -> list[VariantPair]:
-    """Every variant of `run` against its baseline."""
+    """Pairs every variant of `run` with its baseline."""
     baseline = run.manifest.variants[run.manifest.baseline]
     found = []
     for variant in run.manifest.variants.values():
@@ -50,7 +50,7 @@ def pairs_with_baseline(run: RunData) -> list[VariantPair]:
 
 
 def pair_variant(run: RunData, variant: VariantRun) -> pd.DataFrame:
-    """`pair` of the baseline, `variant`, its control and the baseline's A/A run, those that exist.
+    """Pairs the baseline, `variant`, and if they exist its control and the A/A run of the baseline.
 
     An A/A run is paired over the samples it was asked.
     """
@@ -70,7 +70,7 @@ def pair_variant(run: RunData, variant: VariantRun) -> pd.DataFrame:
 
 
 def incomplete_reason(variant: VariantRun) -> str | None:
-    """Why nothing of `variant` can carry a pass; None when it ran to its end."""
+    """Returns why `variant` is not complete, and so cannot pass. None if it is complete."""
     if variant.status == "complete":
         return None
     done = {"planned": "not measured yet", "running": "not finished"}.get(variant.status, variant.status)

@@ -1,4 +1,4 @@
-"""From a difference to a verdict: pass, fail or undecided, each with its reason in one sentence."""
+"""Decides from a difference: pass, fail or undecided, each with its reason in one sentence."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ MOST_SAMPLES = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """
+    """Says whether a loss of the margin or more is excluded, shown, or neither.
+
     Attributes:
-        p_holm: p-value of "no difference" after Holm over the rows judged together.
-        more_samples: samples beyond the present ones that would settle it with the policy's power, were the present
-            difference the true one; None where it is settled or no number would do.
+        reason: one sentence.
+        p_holm: p-value of "no difference", corrected by Holm over the rows judged together.
+        more_samples: how many further samples would settle the verdict, if the gap holds. None if the verdict is
+            settled, or if no practical number would settle it.
     """
 
     word: Word
@@ -42,19 +44,19 @@ def decide(
     insensitive: str | None = None,
     obstacle: str | None = None,
 ) -> Verdict:
-    """Non-inferiority with three ends.
+    """Returns the verdict of a non-inferiority test that can also fail.
 
-    - fail: the loss seen is beyond the margin, and "no difference" is rejected after Holm.
-    - pass: the interval's lower end is above -margin, with every unanswered sample counted as lost; over all cells, and
-      over those alone that can show a loss. (Passing needs no correction for many rows: all must hold at once,
-      Berger, "Multiparameter Hypothesis Testing and Acceptance Sampling", Technometrics 1982.)
-    - undecided: neither, or something stands in the way of a pass.
+    - fail: the observed loss is beyond the margin, and "no difference" is rejected after Holm.
+    - pass: the interval lies above -margin, with every unanswered sample counted as lost. This must hold over all
+      cells, and over those alone that can show a loss. (A pass needs no correction for many rows, because all must
+      hold at once: Berger, "Multiparameter Hypothesis Testing and Acceptance Sampling", Technometrics 1982.)
+    - undecided: neither of these, or something rules out a pass.
 
     Args:
-        asked: samples the variant should have answered; those beyond ``difference.n`` count against a pass.
-        sensitive: the difference over the cells that are not at floor or ceiling.
-        insensitive: why no cell can show a loss, None when one can.
-        obstacle: why a pass cannot be given whatever the numbers say, as for a stopped variant.
+        asked: samples the variant should have answered. Those beyond ``difference.n`` count against a pass.
+        sensitive: the difference over the cells that can show a loss.
+        insensitive: why no cell can show a loss. None if one can.
+        obstacle: what rules out a pass whatever the numbers say, such as a stopped variant.
     """
 
     def verdict(word: Word, reason: str, more_samples: int | None = None) -> Verdict:
@@ -80,24 +82,24 @@ def decide(
         more = more_samples(difference, policy, p_factor=p_factor)
         return verdict(
             "undecided",
-            f"{difference.clusters} haystacks cannot carry a pass at {policy.confidence:.0%}, at least "
-            f"{fewest_clusters(policy.confidence)} are needed; {_settles(difference, more, policy)}",
+            f"a pass at {policy.confidence:.0%} needs at least {fewest_clusters(policy.confidence)} haystacks, and "
+            f"there are {difference.clusters}; {_settles(difference, more, policy)}",
             more,
         )
     missing = asked - difference.n
     worst = (difference.low * difference.n - missing) / asked
     if difference.low > -policy.margin and worst <= -policy.margin:
-        return verdict("undecided", f"{missing} of {asked} samples have no answer; were they lost, the loss could "
+        return verdict("undecided", f"{missing} of {asked} samples have no answer; if they were lost, the loss could "
                        f"reach {points(-worst)} points, beyond the margin of {margin}")  # fmt: skip
     if worst > -policy.margin:
         if sensitive.low is not None and sensitive.low > -policy.margin:
             return verdict("pass", f"a loss of more than {margin} points is excluded at {policy.confidence:.0%}")
         if sensitive.low is None:
-            return verdict("undecided", f"where the baseline is not at floor or ceiling: {sensitive.reason}")
+            return verdict("undecided", f"in the cells that can show a loss: {sensitive.reason}")
         more = more_samples(sensitive, policy, p_factor=1.0)
         return verdict(
             "undecided",
-            f"over the {sensitive.n} samples whose cells can show a loss, one of {points(-sensitive.low)} points is "
+            f"over the {sensitive.n} samples whose cells can show a loss, a loss of {points(-sensitive.low)} points is "
             f"not excluded (margin {margin}); {_settles(sensitive, more, policy)}",
             more,
         )
@@ -111,21 +113,21 @@ def decide(
 
 
 def points(share: float) -> str:
-    """A difference of scores in percentage points, without its unit: 0.0213 -> '2.1'."""
+    """Formats a difference of scores in percentage points, without the unit: 0.0213 -> '2.1'."""
     return f"{100 * share:.1f}"
 
 
 def p_label(p: float) -> str:
-    """0.0123 -> 'p = 0.012'; what floating point cannot tell from 0 -> 'p < 1e-16'."""
+    """Formats a p-value: 0.0123 -> 'p = 0.012'. One that floating point cannot tell from 0 -> 'p < 1e-16'."""
     return f"p = {p:.2g}" if p >= 1e-16 else "p < 1e-16"
 
 
 def _settles(difference: Difference, more: int | None, policy: Policy) -> str:
     if more is None:
-        return "it stands at the margin, and no practical number of samples would settle it"
+        return "the gap is at the margin, so no practical number of samples would settle it"
     word = "fail" if (difference.delta or 0.0) < -policy.margin else "pass"
     haystacks = math.ceil(more * difference.clusters / difference.n)
     return (
         f"about {more:,} more samples ({haystacks:,} more haystacks) would show a {word} with "
-        f"{POWER:.0%} chance, were the present difference the true one"
+        f"{POWER:.0%} chance, if the gap holds"
     )

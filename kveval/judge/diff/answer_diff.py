@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from kveval.config.judge import Policy
 from kveval.errors import IncomparableError, UsageError, nearest
 from kveval.judge.blessed.bless import VOLATILE_FACTS, digested
 from kveval.judge.comparison.comparison import Comparison
@@ -16,12 +15,19 @@ from kveval.judge.comparison.judgement import judge_pairs
 from kveval.judge.comparison.pairing import pair
 from kveval.judge.comparison.variant_pair import VariantPair
 from kveval.judge.diff.answer_set import AnswerSet
+from kveval.judge.questions import differing_questions, differing_scorers
 from kveval.run.facts import Facts
 
 
 @dataclass(frozen=True, slots=True)
 class VariantDiff:
-    """One variant of each side, with all rows of their comparison."""
+    """Compares one variant of each side.
+
+    Attributes:
+        emulated: whether each side is emulated.
+        comparisons: the rows of all scopes.
+        changed_facts: facts of the engine that differ, with both values.
+    """
 
     first: str
     second: str
@@ -30,13 +36,19 @@ class VariantDiff:
     changed_facts: Mapping[str, tuple[Any, Any]]
 
 
-def diff_answers(first: AnswerSet, second: AnswerSet, policy: Policy | None = None) -> list[VariantDiff]:
-    """`second` against `first`: the chosen variants, or every variant both have; Holm over all of them together.
+def diff_answers(first: AnswerSet, second: AnswerSet) -> list[VariantDiff]:
+    """Compares `second` with `first`: the chosen variants, or every variant that both have.
+
+    Holm corrects over all of them together. The policy is that of `second`.
 
     Raises:
-        IncomparableError: they asked different samples or in another way, or share no variant.
+        IncomparableError: the two asked different questions, or have no variant in common.
+        UsageError: one has no such variant.
     """
-    _check_same_questions(first, second)
+    asked = first.questions, second.questions
+    differing = differing_questions(*asked) or differing_scorers(*asked)
+    if differing:
+        raise IncomparableError(f"{first.name} and {second.name}: {differing}")
     if first.variant or second.variant:
         pairs = [(first.variant or str(second.variant), second.variant or str(first.variant))]
     else:
@@ -45,19 +57,21 @@ def diff_answers(first: AnswerSet, second: AnswerSet, policy: Policy | None = No
         if name not in answers.records:
             raise UsageError(f"{answers.name}: no variant {name!r}; {nearest(name, answers.records)}")
     if not pairs:
-        raise IncomparableError(f"{first.name} and {second.name}: have no variant in common; name them as RUN:VARIANT")
+        raise IncomparableError(
+            f"{first.name} and {second.name}: have no variant in common; use RUN:VARIANT to name one of each"
+        )
     whole = first.has_outputs and second.has_outputs
     compared = [
         VariantPair(
             theirs, ours,
             pair(
-                second.samples,
+                second.questions.samples,
                 {"baseline": _records(first, ours, whole), "candidate": _records(second, theirs, whole)},
             ),
         )
         for ours, theirs in pairs
     ]  # fmt: skip
-    judged = judge_pairs(compared, policy or second.policy)
+    judged = judge_pairs(compared, second.policy)
     return [
         VariantDiff(
             ours, theirs, (_emulated(first, ours), _emulated(second, theirs)),
@@ -68,27 +82,8 @@ def diff_answers(first: AnswerSet, second: AnswerSet, policy: Policy | None = No
     ]  # fmt: skip
 
 
-def _check_same_questions(first: AnswerSet, second: AnswerSet) -> None:
-    names = f"{first.name} and {second.name}"
-    tasks = set(first.samples["task"]) ^ set(second.samples["task"])
-    if tasks:
-        raise IncomparableError(f"{names}: only one of them asked task {min(tasks)!r}")
-    alone = first.samples.index.symmetric_difference(second.samples.index)
-    if len(alone):
-        raise IncomparableError(
-            f"{names}: {len(alone)} samples were asked in only one of them; other prompts, references, seeds or "
-            "lengths make other samples"
-        )
-    if first.prompts_sha256 != second.prompts_sha256:
-        raise IncomparableError(f"{names}: the prompts of the same samples differ")
-    for key in sorted(first.sampling.keys() | second.sampling.keys()):
-        ours, theirs = first.sampling.get(key), second.sampling.get(key)
-        if ours != theirs:
-            raise IncomparableError(f"{names}: sampling setting {key!r} differs: {ours!r} and {theirs!r}")
-
-
 def _records(answers: AnswerSet, variant: str, whole: bool) -> pd.DataFrame:
-    """With outputs that can be compared with the other side's."""
+    """Returns the records of `variant`, with hashes as outputs if the other side has no outputs."""
     records = answers.records[variant]
     return digested(records) if answers.has_outputs and not whole else records
 

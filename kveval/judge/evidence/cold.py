@@ -1,4 +1,4 @@
-"""What the prefix cache changes: answers given from it, beside answers to the same samples given without it."""
+"""Shows what the prefix cache changes: the same samples answered with it and without it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _ALPHA = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ColdDifference:
-    """One sample whose output is another without the prefix cache.
+    """Shows one sample whose output changes without the prefix cache.
 
     Attributes:
-        position: of the first token that differs, 1 = the first; of the first character where ids are missing.
+        position: of the first token that differs, counted from 1, or of the first character if token ids are missing.
     """
 
     sample_id: str
@@ -41,12 +41,13 @@ class ColdDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """Flips of a variant beside those of something else, over the `n` samples that both have.
+class FlipTest:
+    """Compares the flips of a variant with those of something else, over the `n` samples that both have.
 
     Attributes:
-        own, others: samples that flip; only_own, only_others: in one of the two only.
-        p: exact, one-sided: that as many are only the variant's when either is equally likely.
+        own, others: samples that flip.
+        only_own, only_others: samples that flip in one of the two only.
+        p: exact one-sided p-value of `only_own`, if a sample that flips in one of them is as likely in either.
     """
 
     n: int
@@ -59,17 +60,20 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class ColdComparison:
-    """One variant asked again without the prefix cache.
+    """Compares the answers of one variant with and without the prefix cache.
 
     Attributes:
-        asked: samples with a cold answer.
-        n: of them answered both ways, the first time from the cache and the second time not.
-        unanswered: where one of the two is an engine error.
-        not_cold: whose second answer came from the cache in part all the same; `not_warm`: whose first did not.
-        lost: correct from the cache only; gained: correct without it only.
-        baseline: beside the baseline's own cold check. noise: beside the baseline's A/A run.
-        planned_share, hit_share: of the prompt tokens of the asking phase, meant to come and come from the cache.
-        finding: what a reader must know of it; None where nothing stands out.
+        asked: samples that were asked again without the cache.
+        n: samples that can be compared: the first answer came from the cache, the second did not.
+        unanswered: samples with an engine error, or without an answer from the cache.
+        not_cold: samples whose second answer came in part from the cache.
+        not_warm: samples whose first answer did not come from the cache.
+        lost: correct only from the cache.
+        gained: correct only without the cache.
+        baseline: the flips compared with those of the baseline's own cold samples.
+        noise: the flips compared with those of the baseline's A/A run.
+        planned_share, hit_share: share of all prompt tokens that were planned to come, and came, from the cache.
+        finding: what a reader must know. None if nothing stands out.
     """
 
     variant: str
@@ -81,8 +85,8 @@ class ColdComparison:
     identical: int
     lost: int
     gained: int
-    baseline: Beside | None
-    noise: Beside | None
+    baseline: FlipTest | None
+    noise: FlipTest | None
     planned_share: float | None
     hit_share: float | None
     differences: tuple[ColdDifference, ...]
@@ -90,10 +94,10 @@ class ColdComparison:
 
 
 def cold_comparisons(run: RunData) -> list[ColdComparison]:
-    """Of every variant with a cold check or a planned share of hits, the baseline's first.
+    """Compares every variant that has cold answers or planned cache hits, the baseline first.
 
     Raises:
-        RunDirectoryError: a cold answer to a sample that the run does not have.
+        RunDirectoryError: a cold answer belongs to a sample that the run does not have.
     """
     ordered = sorted(run.manifest.variants.values(), key=lambda variant: variant.name != run.manifest.baseline)
     flips: dict[str, pd.Series] = {}
@@ -118,8 +122,8 @@ def _check(
 ) -> ColdComparison:
     own = flips[variant.name]
     is_baseline = variant.name == run.manifest.baseline
-    baseline = None if is_baseline else _beside(own, flips[run.manifest.baseline])
-    noise = _beside(own, _noise(run))
+    baseline = None if is_baseline else _flip_test(own, flips[run.manifest.baseline])
+    noise = _flip_test(own, _noise(run))
     check = ColdComparison(
         variant=variant.name,
         **counts,
@@ -138,7 +142,7 @@ def _check(
 
 
 def _pairs(run: RunData, variant: str) -> tuple[pd.DataFrame, dict[str, int]]:
-    """One row per sample that can be compared, by sample_id; and how many cannot."""
+    """Returns one row per sample that can be compared, by sample_id, and the counts of those that cannot."""
     answers = list(RunDirectory(run.path).cold_records(variant))
     asked = pd.Index([cold.sample_id for cold in answers])
     warm = run.records[variant].loc[run.records[variant].index.isin(asked)].to_dict("index")
@@ -182,7 +186,7 @@ def _shared(first: Sequence[object], second: Sequence[object]) -> Sequence[objec
 
 
 def _noise(run: RunData) -> pd.Series | None:
-    """Whether each sample flips between the baseline's two runs; None without an A/A run."""
+    """Tells for each sample whether it flips between the two runs of the baseline. None without an A/A run."""
     again = run.variant("aa", run.manifest.baseline)
     if again is None:
         return None
@@ -193,7 +197,7 @@ def _noise(run: RunData) -> pd.Series | None:
     return ((first == "correct") != (second == "correct"))[answered]
 
 
-def _beside(own: pd.Series, others: pd.Series | None) -> Beside | None:
+def _flip_test(own: pd.Series, others: pd.Series | None) -> FlipTest | None:
     if others is None:
         return None
     both = own.index.intersection(others.index)
@@ -204,7 +208,7 @@ def _beside(own: pd.Series, others: pd.Series | None) -> Beside | None:
     only_own, only_others = int((first & ~second).sum()), int((second & ~first).sum())
     discordant = only_own + only_others
     p = float(binomtest(only_own, discordant, 0.5, alternative="greater").pvalue) if discordant else 1.0
-    return Beside(len(both), int(first.sum()), int(second.sum()), only_own, only_others, p)
+    return FlipTest(len(both), int(first.sum()), int(second.sum()), only_own, only_others, p)
 
 
 def _shares(variant: VariantRun) -> tuple[float | None, float | None]:
@@ -217,17 +221,17 @@ def _shares(variant: VariantRun) -> tuple[float | None, float | None]:
 def _finding(check: ColdComparison) -> Finding | None:
     if check.not_cold and check.not_cold >= check.n:
         message = (
-            f"{check.not_cold} of {check.asked} samples asked under a salt of their own were answered from the prefix "
-            "cache all the same: the cold check compares nothing"
+            f"{check.not_cold} of {check.asked} samples were answered from the prefix cache although "
+            "each was sent with its own cache salt, so the cold check compares nothing"
         )
         return Finding(level="warning", code="cold_check_not_cold", message=message)
-    tests = {"the baseline's own": check.baseline, "the A/A run's": check.noise}
-    known = {whose: beside for whose, beside in tests.items() if beside is not None}
-    for (whose, beside), p in zip(known.items(), holm([one.p for one in known.values()]), strict=True):
+    tests = {"the baseline's answers": check.baseline, "the A/A run's answers": check.noise}
+    known = {whose: test for whose, test in tests.items() if test is not None}
+    for (whose, test), p in zip(known.items(), holm([one.p for one in known.values()]), strict=True):
         if p < _ALPHA:
             message = (
-                f"{beside.own} of {beside.n} answers flip without the prefix cache ({check.lost} right only from it, "
-                f"{check.gained} only without), {whose} {beside.others} (exact p {p:.2g})"
+                f"{test.own} of {test.n} answers flip without the prefix cache ({check.lost} right only with it, "
+                f"{check.gained} only without it), but only {test.others} of {whose} (exact p {p:.2g})"
             )
             return Finding(level="warning", code="prefix_cache_differs", message=message)
     return None

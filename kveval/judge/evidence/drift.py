@@ -1,8 +1,8 @@
-"""How far the next-token distribution moved, where both sides had read the same text.
+"""Measures how far the next-token distribution moved, as long as both sides had read the same text.
 
-From the first position on to the one where the outputs part, that one included, baseline and candidate predicted from
-the same prefix. Later positions compare different texts and are left out. Read the numbers against the A/A run's: two
-runs of the same engine drift too.
+Baseline and candidate predict from the same prefix up to the first token that differs, and including it. Later
+positions have different prefixes and are left out. Two runs of the same engine drift too, so read the numbers against
+those of the A/A run.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from kveval.judge.statistics.clusters import clustered_se
 from kveval.run.logprobs import unpack_logprobs
 
-# vLLM writes -inf as -9999.0: such a token is not among the alternatives.
+# vLLM writes -inf as -9999.0. Such a token is not among the alternatives.
 _MINUS_INFINITY = -9000.0
-# Rounding of 20 float32 logprobs can leave a rest of zero or below; a larger rest only lowers the divergence.
+# After rounding of 20 float32 logprobs the rest can be zero or below. A larger rest only lowers the divergence.
 _LEAST_REST = 1e-6
 # Matching the alternatives of a position takes k x k comparisons: 8 MB for this many positions.
 _BATCH_POSITIONS = 20_000
@@ -32,13 +32,13 @@ POSITION_COLUMNS = ["sample_id", "position", "kl", "same_top1", "baseline_p", "c
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Over positions with a shared prefix. Errors are clustered by haystack.
+    """Sums up the positions with a shared prefix. Errors are clustered by haystack.
 
     Attributes:
         kl_mean, kl_median, kl_p90, kl_p99, kl_max: KL(baseline || candidate) in nats, each a lower bound.
         kl_se, same_top1_se: None with fewer than two haystacks.
         same_top1: share of positions with the same most likely token.
-        token_p_change: mean change of the probability of the baseline's own token, in [-1, 1]; negative: less sure.
+        token_p_change: mean change of the probability of the baseline's token, in [-1, 1]. Negative means less sure.
     """
 
     samples: int
@@ -55,16 +55,19 @@ class Drift:
 
 
 def drift_positions(baseline: pd.DataFrame, candidate: pd.DataFrame, sample_ids: Iterable[str]) -> pd.DataFrame:
-    """Every comparable position of the given samples, columns `POSITION_COLUMNS`; records as in `Run.records`.
+    """Returns every comparable position of the given samples, with the columns `POSITION_COLUMNS`.
 
-    Samples without logprobs on both sides give no rows.
+    A sample gives no rows unless both sides have logprobs.
+
+    Args:
+        baseline, candidate: records as in `RunData.records`.
     """
     tables = [_positions(batch) for batch in _batches(_comparable(baseline, candidate, sample_ids))]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=POSITION_COLUMNS)
 
 
 def _comparable(baseline: pd.DataFrame, candidate: pd.DataFrame, sample_ids: Iterable[str]) -> Iterator[_Part]:
-    """One sample after the other: unpacked, those of a large run do not fit into memory beside it."""
+    """Yields one sample after the other, because all logprobs of a large run do not fit into memory at once."""
     first, second = baseline[["output_token_ids", "logprobs"]], candidate[["output_token_ids", "logprobs"]]
     shared = [i for i in sample_ids if i in first.index and i in second.index]
     pairs = zip(first.loc[shared].itertuples(), second.loc[shared].itertuples(index=False), strict=True)
@@ -79,7 +82,7 @@ def _comparable(baseline: pd.DataFrame, candidate: pd.DataFrame, sample_ids: Ite
 
 
 def summarize(positions: pd.DataFrame, haystack_ids: pd.Series) -> Drift | None:
-    """`Drift` of rows as `drift_positions` gives them; None without any.
+    """Sums up rows of `drift_positions`. None without rows.
 
     Args:
         haystack_ids: by sample_id.
@@ -107,7 +110,7 @@ def summarize(positions: pd.DataFrame, haystack_ids: pd.Series) -> Drift | None:
 
 
 def ratio_to_noise(drift: Drift | None, noise: Drift | None) -> float | None:
-    """Mean KL over the A/A run's; None when either is missing or the A/A run did not drift at all."""
+    """Returns the mean KL over that of the A/A run. None if either is missing or the A/A run did not drift."""
     if drift is None or noise is None or noise.kl_mean <= 0:
         return None
     return drift.kl_mean / noise.kl_mean
@@ -116,15 +119,15 @@ def ratio_to_noise(drift: Drift | None, noise: Drift | None) -> float | None:
 def kl_lower_bound(
     p_ids: NDArray[np.int32], p_logprobs: NDArray[np.float32], q_ids: NDArray[np.int32], q_logprobs: NDArray[np.float32]
 ) -> NDArray[np.float64]:
-    """KL(P || Q) in nats of each position [tokens] from two top-k lists [tokens, k].
+    """Returns KL(P || Q) in nats of each position [tokens] from two top-k lists [tokens, k].
 
-    Tokens in both lists stand for themselves; all others together are one rest bucket. Merging outcomes never raises a
-    divergence (Cover and Thomas, "Elements of Information Theory", the data processing inequality), so the full
-    vocabulary's is at least this.
+    Tokens in both lists count one by one. All other tokens are merged into one. Merging never raises a divergence
+    (Cover and Thomas, "Elements of Information Theory", the data processing inequality), so the divergence over the
+    full vocabulary is at least this.
 
     Args:
-        p_ids, q_ids: -1 where the engine gave fewer than k alternatives; a token stands at most once in a row.
-        p_logprobs, q_logprobs: natural logarithm; vLLM's -9999 for -inf counts as not given.
+        p_ids, q_ids: -1 if the engine gave fewer than k alternatives. A token occurs at most once in a row.
+        p_logprobs, q_logprobs: natural logarithms. vLLM's -9999 for -inf counts as not given.
     """
     p, q = p_logprobs.astype(np.float64), q_logprobs.astype(np.float64)
     usable = (p_ids >= 0)[:, :, None] & (q_ids >= 0)[:, None, :]
@@ -137,12 +140,12 @@ def kl_lower_bound(
     p_rest = np.clip(1 - masses.sum(axis=1), 0.0, 1.0)
     q_rest = np.clip(1 - np.where(of_p, np.exp(matched), 0.0).sum(axis=1), _LEAST_REST, 1.0)
     rest = np.where(p_rest > _LEAST_REST, p_rest * np.log(np.maximum(p_rest, _LEAST_REST) / q_rest), 0.0)
-    divergence: np.ndarray[tuple[Any, ...], np.dtype[np.float64]] = np.maximum(listed + rest, 0.0)
+    divergence: NDArray[np.float64] = np.maximum(listed + rest, 0.0)
     return divergence
 
 
 def shared_positions(ours: list[int], theirs: list[int]) -> int:
-    """Positions predicted from the same prefix: up to the first differing token, that one included."""
+    """Counts the positions predicted from the same prefix: up to the first differing token, and including it."""
     for position, (a, b) in enumerate(zip(ours, theirs, strict=False)):
         if a != b:
             return position + 1
@@ -183,7 +186,7 @@ def _positions(parts: Sequence[_Part]) -> pd.DataFrame:
 
 
 def _stack(arrays: Sequence[NDArray[Any]], *, fill: int) -> NDArray[Any]:
-    """[positions, k] of several samples as one, k the largest of theirs."""
+    """Stacks the arrays [positions, k] of several samples. The largest k holds for all."""
     k = max(array.shape[1] for array in arrays)
     padded = [
         array if array.shape[1] == k else np.pad(array, ((0, 0), (0, k - array.shape[1])), constant_values=fill)
@@ -195,7 +198,8 @@ def _stack(arrays: Sequence[NDArray[Any]], *, fill: int) -> NDArray[Any]:
 def _probability(
     tokens: NDArray[np.int64], ids: NDArray[np.int32], logprobs: NDArray[np.float32]
 ) -> NDArray[np.float64]:
-    """Probability of each token [n]; of one not in the list, the least listed one: it is at most that."""
+    """Returns the probability of each token [n]. A token that is not listed gets the lowest listed probability, which
+    is an upper bound."""
     p = np.where((ids >= 0) & (logprobs > _MINUS_INFINITY), np.exp(logprobs.astype(np.float64)), np.inf)
     match = (ids == tokens[:, None]) & np.isfinite(p)
     listed = np.where(match, p, 0.0).sum(axis=1)

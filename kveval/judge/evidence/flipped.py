@@ -1,4 +1,4 @@
-"""The samples whose correctness differs, with all a reviewer needs to see why."""
+"""Lists the samples whose correctness differs, with what a reviewer needs to see why."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from kveval.run.manifest import VariantRun
 
 @dataclass(frozen=True, slots=True)
 class FlippedSample:
-    """
+    """Shows one sample that only the baseline or only the variant got right.
+
     Attributes:
         direction: lost: only the baseline was correct. gained: only the variant.
-        expected: reference answers; empty where the right answer is that the text does not say.
-        absent: the right answer is that the text does not say.
+        expected: reference answers. Empty if `absent`.
+        absent: True if the right answer is that the text does not say.
         excerpts: the context around each needle.
-        aa_flipped: whether the baseline's second run flipped too: then the change may be noise; None when the A/A run
-            did not cover the sample.
-        control_outcome: of the variant's emulated control; None without one.
+        aa_flipped: True if the second run of the baseline flipped too, so that the change may be noise. None if the
+            A/A run did not cover the sample.
+        control_outcome: of the variant's emulated control. None without one.
     """
 
     sample_id: str
@@ -50,7 +51,7 @@ class FlippedSample:
 
 
 def flipped_samples(run: RunData, variant: VariantRun) -> Iterator[FlippedSample]:
-    """Flips of `variant` against the baseline: losses first, then by task, length and sample."""
+    """Yields the flips of `variant` against the baseline: losses first, then by task, length and sample."""
     table = answered_by(pair_variant(run, variant), "baseline", "candidate")
     flipped = table[table["baseline_correct"] != table["candidate_correct"]]
     flipped = flipped.sort_values(["candidate_correct", "task", "context_length"], kind="stable")

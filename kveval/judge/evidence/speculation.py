@@ -1,4 +1,4 @@
-"""Variants that speculate: how much of what they drafted was accepted, and what changed against the same without."""
+"""Shows how many drafted tokens a variant accepted, and what speculation changed in its answers."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ from kveval.run.manifest import VariantRun
 
 @dataclass(frozen=True, slots=True)
 class Drafts:
-    """What the engine counted while the samples were asked.
+    """Holds what the engine counted while the samples were asked.
 
     Attributes:
-        steps: in which something was drafted; `tokens` drafted, `accepted` of them.
-        acceptance: accepted / drafted; None when nothing was drafted.
-        tokens_per_step: 1 + accepted / steps: with the bonus token that every step yields.
-        by_position: share of the steps in which the draft's token at this place, counted from 0, was accepted.
+        steps: steps in which the engine drafted tokens.
+        tokens: drafted tokens.
+        accepted: drafted tokens that were accepted.
+        acceptance: accepted / tokens. None if nothing was drafted.
+        tokens_per_step: 1 + accepted / steps, because every step also yields one token of the model.
+        by_position: for each place in the draft, the share of steps in which its token was accepted.
     """
 
     steps: int
@@ -40,14 +42,16 @@ class Drafts:
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """Where outputs that differ first differ, by the side without speculation.
+    """Tells how close two outputs were at the first token that differs.
 
-    Greedy decoding is lossless up to numerics: it may part where two tokens are nearly as likely, and nowhere else.
+    Greedy speculative decoding is lossless up to numerics. Outputs may differ only if two tokens are almost equally
+    likely.
 
     Attributes:
-        samples: that both answered; `different`: whose output tokens differ.
-        median_nats, most_nats: by how much that side preferred its own token to the other's; None where no pair has
-            logprobs of both.
+        samples: samples that both answered.
+        different: samples whose output tokens differ.
+        median_nats, most_nats: by how much the side without speculation preferred its token to the other. None if no
+            sample has the logprobs of both tokens.
     """
 
     samples: int
@@ -58,12 +62,14 @@ class Parting:
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
-    """
+    """Shows what speculation did to one variant.
+
     Attributes:
-        method, tokens: established from the server; tokens of each draft at most.
-        drafts: None where the engine counted nothing.
-        partner: the variant that does the same without; None when the run has none.
-        comparisons: with it, overall and by length; no verdicts: it is a control.
+        method: how the server drafts.
+        tokens: most tokens in one draft.
+        drafts: None if the engine counted nothing.
+        partner: the same variant without speculation. None if the run has none.
+        comparisons: with the partner, overall and by length. They have no verdicts, because it is a control.
         parting: None without a partner.
     """
 
@@ -77,7 +83,7 @@ class Speculation:
 
 
 def speculations(run: RunData, policy: Policy) -> list[Speculation]:
-    """One for every baseline or candidate that was to speculate, in the run's order."""
+    """Returns one for every baseline or candidate configured to speculate, in the order of the run."""
     return [
         _speculation(run, variant, policy)
         for variant in run.manifest.variants.values()
@@ -101,7 +107,7 @@ def _speculation(run: RunData, variant: VariantRun, policy: Policy) -> Speculati
 
 
 def drafts(counters: dict[str, float]) -> Drafts | None:
-    """Of a variant's counters; None where its server did not count any."""
+    """Reads the counters of a variant. None if its server counted no drafts."""
     if "spec_drafts" not in counters:
         return None
     steps, tokens, accepted = (
@@ -120,7 +126,7 @@ def drafts(counters: dict[str, float]) -> Drafts | None:
 
 
 def parting(without: pd.DataFrame, speculating: pd.DataFrame) -> Parting:
-    """Of two variants' records."""
+    """Compares the records of a variant without speculation with those of its partner."""
     first, second = (records[records["outcome"] != "engine_error"] for records in (without, speculating))
     both = first.index.intersection(second.index)
     preferences, different = [], 0
@@ -137,7 +143,10 @@ def parting(without: pd.DataFrame, speculating: pd.DataFrame) -> Parting:
 
 
 def _preference(ours: list[int], theirs: list[int], packed: object) -> float | None:
-    """Log probability of our token less that of theirs, at the first that differs; None where either is not listed."""
+    """Returns our log probability of our token minus that of theirs, at the first token that differs.
+
+    None if either token is not listed.
+    """
     place = shared_positions(ours, theirs) - 1
     if place < 0 or not isinstance(packed, str) or ours[place] == theirs[place]:
         return None

@@ -14,14 +14,15 @@ from kveval.run.findings import Finding
 
 
 def notes(run: RunData, blessed: Blessed | None, judgement: Judgement) -> Iterator[Finding]:
+    """Yields what a reader must know beside the checks."""
     policy = judgement.policy
     for name, variant in run.manifest.variants.items():
         if variant.facts.is_emulated and variant.role == "candidate":
             yield Finding(
                 level="warning",
                 code="emulated",
-                message=f"{name} is emulated: the numerics of the format, stored as before; no memory is saved, and "
-                "the kernel of a native cache is not tested",
+                message=f"{name} is emulated: it has the numerics of the format, but saves no memory, and "
+                "the kernel of a native cache was not tested",
             )
         for finding in variant.findings:
             if finding.level != "info":
@@ -48,6 +49,6 @@ def _unequal_control(run: RunData, judgement: Judgement) -> Iterator[Finding]:
         yield Finding(
             level="warning",
             code="unequal_control",
-            message=f"the baseline's second run differs from the first by {points(delta)} points, more than the "
-            "margin: what differs for a candidate need not come from its cache",
+            message=f"the baseline's second run differs from the first by {points(delta)} points, which is more "
+            "than the margin, so a candidate's difference may not come from its cache",
         )

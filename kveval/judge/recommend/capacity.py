@@ -1,4 +1,4 @@
-"""What a variant's cache has room for: how long a context may be, for how many at once, and what memory it frees."""
+"""Tells what a variant's cache holds: how long contexts may be, for how many at once, and how much memory it frees."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ _GIB = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class ContextLimit:
-    """
+    """Says how long a context may be.
+
     Attributes:
-        sequences: running at once, none sharing anything with another.
-        context_tokens: prompt tokens of each, the longest output asked excluded; 0 where none fits.
-        bound_by: quality: the longest context shown to hold. cache: its capacity.
+        sequences: requests that run at once and share no prefix.
+        context_tokens: prompt tokens of each request, without the longest output that was asked. 0 if none fits.
+        bound_by: "quality" if longer contexts were not shown to hold, "cache" if they do not fit.
     """
 
     sequences: int
@@ -30,13 +31,13 @@ class ContextLimit:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A variant's cache beside the baseline's; None: not known of these engines.
+    """Compares a variant's cache with the baseline's. A value is None if the engines do not tell.
 
     Attributes:
-        capacity_ratio: tokens held, against the baseline's, in the memory each was given.
-        bytes_per_token, baseline_bytes_per_token: of cache memory on one device, whatever else it holds included.
-        baseline_tokens: what the baseline's cache holds.
-        freed_gib: memory of one device that the variant needs less than the baseline for `baseline_tokens`.
+        capacity_ratio: tokens the cache holds, over those of the baseline, each in the memory it was given.
+        bytes_per_token, baseline_bytes_per_token: cache memory on one device, with all that it holds.
+        baseline_tokens: tokens the baseline's cache holds.
+        freed_gib: memory on one device that the variant saves for `baseline_tokens`.
         freed_share: the same as a share of the baseline's cache.
     """
 
@@ -49,7 +50,7 @@ class Memory:
 
 
 def context_limits(run: RunData, variant: VariantRun, held_tokens: int, sequences: int | None) -> list[ContextLimit]:
-    """For one sequence, for as many as the run had in flight, and for `sequences` where given.
+    """Returns the limits for one sequence, for as many as the run had in flight, and for `sequences` if given.
 
     Args:
         held_tokens: the longest context up to which everything passes.
@@ -71,18 +72,19 @@ def context_limits(run: RunData, variant: VariantRun, held_tokens: int, sequence
 
 
 def most_in_flight(run: RunData, variant: VariantRun) -> int:
-    """The most requests of `variant` that were running at the same moment, by the records' timestamps; at least 1."""
+    """Returns the most requests of `variant` that ran at the same moment, by the timestamps. At least 1."""
     records = run.records[variant.name]
     sent = records["sent_at"].to_numpy(dtype=float)
     ended = sent + records["total_ms"].to_numpy(dtype=float) / 1000
     moments = np.concatenate([sent, ended])
     changes = np.concatenate([np.ones(len(sent)), -np.ones(len(sent))])
-    # At the same moment an end comes before a beginning.
+    # At the same moment, an end comes before a start.
     order = np.lexsort((changes, moments))
     return max(1, int(np.cumsum(changes[order]).max(initial=1)))
 
 
 def memory(run: RunData, variant: VariantRun) -> Memory:
+    """Compares the cache of `variant` with that of the baseline."""
     facts, reference = variant.facts, run.manifest.variants[run.manifest.baseline].facts
     ratio, baseline_tokens = facts.kv_capacity_ratio, reference.kv_capacity_tokens
     mine = _bytes_per_token(run, variant)

@@ -1,4 +1,4 @@
-"""Which cache setting of a run to serve with: the one that passes and frees most memory, or the baseline."""
+"""Recommends the cache setting to serve with: the one that passes and frees the most memory, or the baseline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kveval.judge.recommend.capacity import ContextLimit, Memory, context_limits
 from kveval.judge.recommend.serve_command import ServeCommand, serve_command
 from kveval.run.manifest import VariantRun
 
-# Below it, a cache has room for no more than block sizes and start-up explain.
+# A smaller gain can come from block sizes and start-up alone.
 _LEAST_FREED_SHARE = 0.05
 _NOT_ENDED = ("planned", "running", "stopped")
 _SIZING_FLAGS = ("gpu-memory-utilization", "kv-cache-memory-bytes", "num-gpu-blocks-override")
@@ -30,13 +30,14 @@ _SIZING_FLAGS = ("gpu-memory-utilization", "kv-cache-memory-bytes", "num-gpu-blo
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """
+    """Says what is known about one candidate.
+
     Attributes:
-        check: what the gate makes of it.
-        obstacle: why it is not recommended though it may pass; None where nothing stands against it.
-        native: the cache dtype that stores natively what it emulates, or None.
+        check: what the gate found.
+        obstacle: why it is not recommended even if it passes. None if nothing rules it out.
+        native: the cache dtype that stores the emulated format natively, if there is one.
         held_tokens: the longest context up to which everything passes.
-        more_samples: what would settle its open rows over all and by length, the most that any of them asks for.
+        more_samples: the most further samples that an undecided row needs, overall or at one length.
     """
 
     variant: VariantRun
@@ -55,14 +56,16 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """
+    """Recommends a candidate, or the baseline.
+
     Attributes:
-        chosen: None: stay with the baseline, for `reason`.
-        serve, rollback: of the chosen one and of the baseline; None where there is none, or kveval launched none.
-        exit_code: 0 with a candidate; 1 when all lose, or the baseline scores below the policy's minimum; 3 when an
-            engine, a control or a cut run keeps it from being known; 5 when something is open.
-        candidates: in the run's order.
-        limits: of the chosen one, the context lengths it may be given.
+        chosen: None if the baseline should stay, for `reason`.
+        serve, rollback: the commands that serve the chosen candidate and the baseline. None if there is no candidate,
+            or if kveval did not launch the server.
+        exit_code: 0 with a candidate. 1 if all candidates lose, or the baseline scores below the policy's minimum. 3 if
+            an engine or a control failed, or the run was cut short. 5 if it is undecided.
+        candidates: in the order of the run.
+        limits: the context lengths that the chosen candidate may get.
     """
 
     gate: Gate
@@ -79,17 +82,17 @@ class Recommendation:
 def recommend(
     path: Path, *, overrides: Mapping[str, Any] | None = None, sequences: int | None = None
 ) -> Recommendation:
-    """Judges a run as `kveval gate` does and picks among what passes: most memory freed natively, then score.
+    """Judges a run as `kveval gate` does. Among what passes, the most freed memory wins, then the score.
 
     Args:
-        sequences: at once, for which a context limit is also wanted; at least 1.
+        sequences: also return the context limit for so many requests at once. At least 1.
 
     Raises:
-        KvevalError: the run cannot be judged; see `kveval.judge.gate.gate`.
+        KvevalError: the run cannot be judged; see `kveval.judge.gate.gate.gate`.
         UsageError: `sequences` is below 1.
     """
     if sequences is not None and sequences < 1:
-        raise UsageError(f"--sequences: {sequences} is not allowed; allowed: 1 or more")
+        raise UsageError(f"--sequences: {sequences} is not allowed; use 1 or more")
     decision = gate(path, overrides=overrides)
     run = decision.run
     candidates = tuple(_candidate(decision, check) for check in decision.checks if check.kind == quantization.KIND)
@@ -132,7 +135,7 @@ def _candidate(decision: Gate, check: Check) -> Candidate:
 
 
 def _obstacle(variant: VariantRun, freed: Memory, native: str | None) -> str | None:
-    """Why `variant` cannot be recommended to save memory, whatever it scored."""
+    """Returns why `variant` cannot be recommended, whatever it scored. None if nothing rules it out."""
     facts = variant.facts
     if facts.is_emulated:
         instead = (
@@ -161,16 +164,17 @@ def _obstacle(variant: VariantRun, freed: Memory, native: str | None) -> str | N
 
 
 def _rank(candidate: Candidate) -> tuple[float, float]:
-    # Two settings of one format differ by a few blocks, which is no memory worth having.
+    # Two settings of one format differ by a few blocks, which is not worth counting.
     return round(candidate.memory.freed_share or 0.0, 2), candidate.score or 0.0
 
 
 def _blocked(decision: Gate) -> tuple[str, int] | None:
-    """(why nothing of this run can be recommended, exit code), or None."""
+    """Returns why nothing of this run can be recommended, with the exit code. None if something can."""
     manifest = decision.run.manifest
     cut = [f"{v.name} {v.status}" for v in manifest.variants.values() if v.status in _NOT_ENDED]
     if cut or manifest.status == "running":
-        return f"the run is not finished ({', '.join(cut) or manifest.status}): go on with it by --resume", 3
+        unfinished = ", ".join(cut) or manifest.status
+        return f"the run is not finished ({unfinished}): complete it with `kveval sweep ... --resume`", 3
     for check in decision.checks:
         if check.against is None and check.state != "pass":
             return check.reason, EXIT_CODES[check.state]
@@ -187,7 +191,7 @@ def _exit_code(candidates: tuple[Candidate, ...]) -> int:
 def _why(chosen: Candidate | None, candidates: tuple[Candidate, ...]) -> str:
     if chosen is not None:
         others = sum(one.state == "pass" and one.obstacle is None for one in candidates) - 1
-        return "of all that pass, it frees most memory" if others else "it passes and frees memory"
+        return "of all that pass, it frees the most memory" if others else "it passes and frees memory"
     if all(one.state == "regression" for one in candidates):
         return "every candidate loses more than the margin"
     if any(one.state == "pass" for one in candidates):
@@ -206,11 +210,11 @@ def _warnings(decision: Gate, chosen: Candidate | None) -> Iterator[str]:
         if note.code == "unequal_control":
             yield note.message
     if chosen.variant.spec.get("endpoint"):
-        yield "kveval launched neither server: capacities compare two servers, which may have different memory"
+        yield "kveval launched neither server, so the capacities may differ because the servers have different memory"
     mine, before = (_sizing(variant) for variant in (chosen.variant, variants[decision.run.manifest.baseline]))
     for name in _SIZING_FLAGS:
         if mine.get(name) != before.get(name):
-            yield f"{name} is {mine.get(name)}, the baseline's {before.get(name)}: capacities differ by that too"
+            yield f"{name} is {mine.get(name)}, the baseline's {before.get(name)}: the capacities differ by that too"
 
 
 def _sizing(variant: VariantRun) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The command that serves a variant the way it was measured, without what only measuring needs."""
+"""Builds the command that serves a variant as it was measured, without the flags that only measuring needs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kveval.config.engine import by_flag, flags
 from kveval.config.environment import HIDDEN, without_secrets
 from kveval.run.manifest import Manifest, VariantRun
 
-# Given by kveval, or of no use to who serves: where the server listens, what it tells the harness, and sampling
-# defaults that no request of the run relied on.
+# Flags that only measuring needs: where the server listens, what it tells kveval, and sampling defaults, which no
+# request of the run used.
 _MEASURING = {
     "host", "port", "served-model-name", "max-logprobs", "generation-config", "enable-prompt-tokens-details",
     "disable-uvicorn-access-log", "seed", "api-key",
@@ -24,11 +24,12 @@ _LINE_CHARACTERS = 100
 
 @dataclass(frozen=True, slots=True)
 class ServeCommand:
-    """
+    """Holds the command that starts a server.
+
     Attributes:
-        environment: variables to set; a value with a secret in it is None and stays with the shell.
-        program: what starts the server, model included.
-        arguments: ``--flag value`` or a bare ``--flag``, each with its value.
+        environment: variables to set. None stands for a secret, which the shell must provide.
+        program: what starts the server, with the model.
+        arguments: each a ``--flag`` with its value, or a bare ``--flag``.
     """
 
     environment: Mapping[str, str | None]
@@ -37,7 +38,7 @@ class ServeCommand:
 
     @property
     def command(self) -> list[str]:
-        """The words of the command, unquoted."""
+        """The words of the command, without quotes."""
         return [*self.program, *(word for argument in self.arguments for word in argument)]
 
     @property
@@ -45,7 +46,7 @@ class ServeCommand:
         return [word for argument in self.arguments for word in argument]
 
     def shell(self) -> str:
-        """To paste into a POSIX shell, on lines of about 100 characters."""
+        """Returns the command for a POSIX shell, in lines of about 100 characters."""
         settings = [
             f"{name}={shlex.quote(value)}" if value is not None else f'{name}="${name}"'
             for name, value in self.environment.items()
@@ -61,9 +62,9 @@ class ServeCommand:
 
 
 def serve_command(manifest: Manifest, variant: VariantRun) -> ServeCommand | None:
-    """How `variant` was served; None where kveval did not launch it and does not know.
+    """Returns how `variant` was served. None if kveval did not launch it.
 
-    `max-model-len` is the server's own, so that nothing longer than was measured is taken.
+    `max-model-len` is that of the server, so that it takes no longer requests than were measured.
     """
     if variant.spec.get("endpoint"):
         return None
@@ -83,7 +84,7 @@ def serve_command(manifest: Manifest, variant: VariantRun) -> ServeCommand | Non
 
 
 def cpu_cache_gib(manifest: Manifest, variant: VariantRun) -> float | None:
-    """Memory a CPU engine had for its cache; None on other devices."""
+    """Returns the memory a CPU engine had for its cache. None on other devices."""
     if variant.facts.device != "cpu":
         return None
     given = _environment(manifest, variant).get("VLLM_CPU_KVCACHE_SPACE")

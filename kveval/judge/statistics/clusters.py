@@ -1,4 +1,4 @@
-"""Errors of samples that come in clusters: questions about one haystack are not independent."""
+"""Estimates errors from samples in clusters: questions about one haystack are not independent."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def fewest_clusters(confidence: float) -> int:
-    """Clusters below which no sign-flip test reaches `confidence`, even when all moved the same way: 6 at 95%."""
+    """Returns the fewest clusters with which a sign-flip test can reach `confidence`: 6 at 95%."""
     return math.ceil(1 - math.log2(1 - confidence) - 1e-9)
 
 
 def clustered_se(values: NDArray[np.float64], codes: NDArray[np.intp]) -> float:
-    """Standard error of the mean of `values` [n] whose clusters are `codes` [n] in 0..G-1, G >= 2.
+    """Returns the standard error of the mean of `values` [n] whose clusters are `codes` [n] in 0..G-1, G >= 2.
 
     ``sqrt(G/(G-1) * sum over clusters (sum of residuals)^2) / n``: Miller, "Adding Error Bars to Evals",
     arXiv 2411.00640, equation 4, with the finite-sample factor of the CR1 estimator (Cameron and Miller, "A
@@ -26,7 +26,7 @@ def clustered_se(values: NDArray[np.float64], codes: NDArray[np.intp]) -> float:
 
 
 def design_effect(values: NDArray[np.float64], codes: NDArray[np.intp]) -> float:
-    """Clustered over independent variance of the mean, at least 1; 1 where the values do not vary."""
+    """Returns the clustered over the independent variance of the mean: at least 1, and 1 if all values are equal."""
     variance = float(values.var()) / len(values)
     if variance <= 0 or codes.max() == 0:
         return 1.0

@@ -1,7 +1,7 @@
-"""The paired difference of two variants over the same samples, with its interval and p-value.
+"""Estimates the paired difference of two variants over the same samples, with its interval and p-value.
 
-The haystack is the unit of every error: questions about one haystack are not independent. An interval never shrinks to
-a point because no difference happened to occur.
+The haystack is the unit of every error: questions about one haystack are not independent. An interval keeps a width
+even if no sample differs.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from scipy import special
 from kveval.judge.statistics.clusters import cluster_codes, clustered_se, design_effect, fewest_clusters
 
 SIGN_FLIP_BELOW_CLUSTERS = 20
-"""With fewer clusters the sign-flip permutation replaces t; 2**19 flips can still all be enumerated."""
+"""With fewer clusters, the sign-flip permutation replaces t. All 2**19 flips can still be enumerated."""
 
 Method = Literal["clustered_t", "sign_flip", "few_clusters_t"]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Candidate minus baseline over the same samples: negative is a loss.
+    """Holds candidate minus baseline over the same samples. A negative difference is a loss.
 
     Attributes:
-        delta: mean of the differences, in [-1, 1]; None without samples.
-        se: clustered standard error of `delta`; None with fewer than two clusters.
-        low, high: confidence interval in [-1, 1]; None where `se` is.
-        p: two-sided p-value of "no difference"; None where `se` is.
-        square: mean of the squared differences, in [0, 1]: the share that differs, for scores of 0 and 1.
-        differing: clusters in which any sample differs.
-        assumed_effect: design effect that `sparse_bounds` was given, at least 1.
-        method: what made the interval.
+        delta: mean of the differences, in [-1, 1]. None without samples.
+        se: clustered standard error of `delta`. None with fewer than two clusters.
+        low, high: confidence interval in [-1, 1]. None if `se` is None.
+        p: two-sided p-value of "no difference". None if `se` is None.
+        square: mean of the squared differences, in [0, 1]. For scores of 0 and 1 it is the share that differs.
+        differing: number of clusters in which any sample differs.
+        assumed_effect: the design effect that `sparse_bounds` got, at least 1.
+        method: how the interval was made.
         reason: why a value is None.
     """
 
@@ -55,16 +55,19 @@ class Difference:
 def paired_difference(
     baseline: ArrayLike, candidate: ArrayLike, clusters: ArrayLike, *, confidence: float = 0.95
 ) -> Difference:
-    """Mean of ``candidate - baseline`` (both [n], in [0, 1], one sample per position) with its interval and p-value.
+    """Returns the mean of ``candidate - baseline`` (both [n], in [0, 1]) with its interval and p-value.
 
-    From 20 clusters on: Miller's paired clustered estimator with t of G-1 degrees of freedom. Fewer: all sign flips of
-    the cluster sums, and the interval that inverts them (see `sign_flip`). So few that no flip can reach the
-    confidence (fewer than 6 at 95%): t over the cluster means, which keeps its level however unequal their variances
-    are (Ibragimov and Mueller, "t-Statistic Based Correlation and Heterogeneity Robust Inference", JBES 2010).
+    The method depends on the number of clusters G:
 
-    Where samples differ in so few clusters that no flip of those could reach the confidence, the interval is widened to
-    hold that of `sparse_bounds`, which alone has a width where hardly a sample differed; the p-value is likewise the
-    larger of the two. Widened further up, the intervals would cover more than their confidence.
+    - From 20 on: Miller's paired clustered estimator, with t of G-1 degrees of freedom.
+    - Fewer: all sign flips of the cluster sums, and the interval that inverts them (see `sign_flip`).
+    - So few that no flip can reach the confidence (fewer than 6 at 95%): t over the cluster means, which keeps its
+      level even if their variances differ (Ibragimov and Mueller, "t-Statistic Based Correlation and Heterogeneity
+      Robust Inference", JBES 2010).
+
+    If samples differ in so few clusters that no flip of these could reach the confidence, the interval is widened to
+    include that of `sparse_bounds`, and the p-value is the larger of the two. Only `sparse_bounds` has a width when
+    hardly any sample differs. With more differing clusters, widening would cover more than the confidence.
     """
     first, codes, count = cluster_codes(baseline, clusters)
     second = np.asarray(candidate, dtype=np.float64)
@@ -77,7 +80,7 @@ def paired_difference(
     delta, square = float(values.mean()), float(np.square(values).mean())
     differing = len(np.unique(codes[values != 0]))
     if count < 2:
-        reason = "one haystack: nothing to estimate an error from"
+        reason = "only one haystack, so the error cannot be estimated"
         return Difference(n, count, delta, None, None, None, None, square, differing, 1.0, None, reason)
 
     se = clustered_se(values, codes)
@@ -96,7 +99,7 @@ def paired_difference(
         sizes = np.bincount(codes).astype(np.float64)
         low, high, p = sign_flip(np.bincount(codes, values).astype(np.float64), sizes, confidence=confidence)
         if p <= 2.0 ** (1 - count):
-            # Every cluster moved the same way: the permutation has no finer answer, however large the move was.
+            # Every cluster moved the same way. The permutation cannot tell how far, so t may give a smaller p.
             p = min(p, floored_p)
     else:
         method = "few_clusters_t"
@@ -109,19 +112,18 @@ def paired_difference(
 
 
 def sparse_bounds(mean: float, square: float, effective: float, *, confidence: float) -> tuple[float, float, float]:
-    """(low, high, se) of the mean difference, sound where few or none of the samples differ.
+    """Returns (low, high, se) of the mean difference, sound even if few or none of the samples differ.
 
-    z^2 samples are added to the effective ones, half of them full losses and half full gains, before the Wald interval
-    is taken: Agresti and Coull's z^2 rule ("Approximate is Better than Exact", American Statistician 1998) on the pairs
+    This adds z^2 samples to the effective ones, half of them full losses and half full gains, and takes the Wald
+    interval: Agresti and Coull's z^2 rule ("Approximate is Better than Exact", American Statistician 1998) on the pairs
     of Agresti and Min ("Simple Improved Confidence Intervals for Comparing Matched Proportions", Statistics in Medicine
-    2005). Without any difference the half-width is z^2 / (n + z^2), Tango's score interval (Statistics in Medicine
-    1998) and close to the rule of three: 10 equal samples leave 28 points open, 190 leave two.
+    2005). If no sample differs, the half-width is z^2 / (n + z^2). That is Tango's score interval (Statistics in
+    Medicine 1998) and close to the rule of three: 10 equal samples cannot exclude 28 points, 190 cannot exclude two.
 
     Args:
-        mean, square: of the differences and of their squares.
-        effective: samples over their design effect. Differences that hardly occur cannot tell it; `paired_difference`
-            starts from that of the baseline's scores, how strongly questions about one haystack go right or wrong
-            together, and gives it the weight of one differing cluster.
+        mean, square: mean of the differences, and of their squares.
+        effective: samples over their design effect. Rare differences do not show it, so `paired_difference` starts
+            from the design effect of the baseline's scores and gives it the weight of one differing cluster.
     """
     z = float(special.ndtri(0.5 + confidence / 2))
     total = effective + z**2
@@ -133,13 +135,13 @@ def sparse_bounds(mean: float, square: float, effective: float, *, confidence: f
 def sign_flip(
     sums: NDArray[np.float64], sizes: NDArray[np.float64], *, confidence: float
 ) -> tuple[float, float, float]:
-    """(low, high, p) from all 2^G sign vectors of the cluster sums, exactly.
+    """Returns the exact (low, high, p) from all 2^G sign vectors of the cluster sums.
 
-    p is two-sided: the share of sign vectors whose total is at least as far from zero as the total seen (Fisher, "The
-    Design of Experiments", 1935, section 21; for clusters Canay, Romano and Shaikh, "Randomization Tests under an
-    Approximate Symmetry Assumption", Econometrica 2017). The interval holds the differences the test would not reject.
-    Flipping a set of clusters lowers the total at a supposed difference x exactly when the mean over that set is above
-    x, so its ends are quantiles of the means of all 2^G - 1 sets (Hartigan, "Using Subsample Values as Typical
+    p is two-sided: the share of sign vectors whose total is at least as far from zero as the observed total (Fisher,
+    "The Design of Experiments", 1935, section 21; for clusters Canay, Romano and Shaikh, "Randomization Tests under an
+    Approximate Symmetry Assumption", Econometrica 2017). The interval holds the differences that the test does not
+    reject. If the difference is x, flipping a set of clusters lowers the total exactly when the mean over that set is
+    above x. So the ends are quantiles of the means of all 2^G - 1 sets (Hartigan, "Using Subsample Values as Typical
     Values", JASA 1969).
 
     Args:
@@ -162,7 +164,7 @@ def _t_p(delta: float, se: float, clusters: int) -> float:
 
 
 def _subset_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """[2^G] sums over every subset of `values` [G], the empty one first."""
+    """Returns the sums [2^G] over every subset of `values` [G], the empty one first."""
     sums = np.zeros(1)
     for value in values:
         sums = np.concatenate((sums, sums + value))

@@ -1,4 +1,4 @@
-"""Samples that only one of two variants got right."""
+"""Counts the samples that only one of two variants got right."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from scipy.stats import binomtest
 
 @dataclass(frozen=True, slots=True)
 class Flips:
-    """Samples whose correctness differs.
+    """Counts samples whose correctness differs.
 
     Attributes:
         lost: correct on the first side only.
         gained: correct on the second side only.
-        p: exact McNemar, two-sided; it takes samples as independent.
+        p: exact two-sided p-value of McNemar's test, which takes samples as independent.
     """
 
     lost: int
@@ -27,7 +27,7 @@ class Flips:
 def flips(baseline_correct: ArrayLike, candidate_correct: ArrayLike) -> Flips:
     """Counts samples [n] whose correctness differs, with McNemar's exact test (Psychometrika 1947).
 
-    Flips are counted both ways because equal scores can hide many of them (Dutta et al., "Accuracy is Not All You
+    Flips count both ways, because equal scores can hide many of them (Dutta et al., "Accuracy is Not All You
     Need", arXiv 2407.09141).
     """
     first, second = np.asarray(baseline_correct, dtype=bool), np.asarray(candidate_correct, dtype=bool)

@@ -1,4 +1,4 @@
-"""The mean score of one variant, with its clustered interval."""
+"""Estimates the mean score of one variant, with its clustered interval."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kveval.judge.statistics.clusters import cluster_codes, clustered_se
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The mean of one variant's scores.
+    """Holds the mean of one variant's scores.
 
     Attributes:
-        mean: in [0, 1]; None without samples.
-        se: clustered standard error of the mean; None with fewer than two clusters.
-        low, high: confidence interval in [0, 1]; None where `se` is.
+        mean: in [0, 1]. None without samples.
+        se: clustered standard error of the mean. None with fewer than two clusters.
+        low, high: confidence interval in [0, 1]. None if `se` is None.
         reason: why a value is None.
     """
 
@@ -32,19 +32,19 @@ class Score:
 
 
 def mean_score(scores: ArrayLike, clusters: ArrayLike, *, confidence: float = 0.95) -> Score:
-    """Mean of `scores` [n] in [0, 1] with its clustered interval.
+    """Returns the mean of `scores` [n] in [0, 1] with its clustered interval.
 
     The interval is Wilson's with the effective sample size ``mean * (1 - mean) / se^2`` and the t quantile of G-1
     degrees of freedom, so it stays inside [0, 1] and has a width at 0 and 1 (Franco, Little, Louis and Slud,
     "Comparative Study of Confidence Intervals for Proportions in Complex Sample Surveys", J. Survey Statistics and
-    Methodology 2019). Scores that are all equal count as independent: they do not say otherwise.
+    Methodology 2019). Scores that are all equal count as independent, because they show no correlation.
     """
     values, codes, count = cluster_codes(scores, clusters)
     if not len(values):
         return Score(0, 0, None, None, None, None, "no samples")
     mean = float(values.mean())
     if count < 2:
-        return Score(len(values), count, mean, None, None, None, "one haystack: nothing to estimate an error from")
+        return Score(len(values), count, mean, None, None, None, "only one haystack, so the error cannot be estimated")
     se = clustered_se(values, codes)
     effective = mean * (1 - mean) / se**2 if se > 0 and 0 < mean < 1 else float(len(values))
     t = float(special.stdtrit(count - 1, 0.5 + confidence / 2))

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from kveval.judge.blessed.bless import load_blessed
 from kveval.judge.diff.answer_diff import VariantDiff, diff_answers
 from kveval.judge.diff.answer_set import AnswerSet, read_answer_set
 from kveval.judge.evidence.drift import Drift, drift_positions, summarize
-from kveval.judge.run_data import check_same_scorers
 from kveval.report.documents.rows import comparison_row
-from kveval.run.directory import RunDirectory
 
 DIFF_VERSION = 1
 
@@ -34,21 +29,15 @@ def compare(first: str, second: str) -> Diff:
         KvevalError: one cannot be read, or they cannot be compared.
     """
     sources = read_answer_set(first), read_answer_set(second)
-    both = set(sources[0].samples["task"]) & set(sources[1].samples["task"])
-    check_same_scorers(_inputs(sources[0]), _inputs(sources[1]), both, f"{first} and {second}")
     return Diff(first, second, tuple((pair, _drift(*sources, pair)) for pair in diff_answers(*sources)))
-
-
-def _inputs(source: AnswerSet) -> Mapping[str, str]:
-    path = Path(source.name.removesuffix(f":{source.variant}") if source.variant else source.name)
-    return load_blessed(path).run.inputs if path.is_file() else RunDirectory(path).read_manifest().inputs
 
 
 def _drift(first: AnswerSet, second: AnswerSet, pair: VariantDiff) -> Drift | None:
     if not first.has_outputs or not second.has_outputs:
         return None
-    positions = drift_positions(first.records[pair.first], second.records[pair.second], second.samples.index)
-    return summarize(positions, second.samples["haystack_id"])
+    samples = second.questions.samples
+    positions = drift_positions(first.records[pair.first], second.records[pair.second], samples.index)
+    return summarize(positions, samples["haystack_id"])
 
 
 def diff_document(diff: Diff) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def test_reads_back_what_the_run_answered(blessed_file: Path) -> None:
         assert list(records["score"]) == list(ours["score"])
         assert list(records["output"]) == [digest(output) for output in ours["output"]]
     columns = ["haystack_id", "task", "family", "context_length"]
-    assert blessed.samples[columns].equals(run.samples.loc[blessed.samples.index, columns])
+    assert blessed.questions.samples[columns].equals(run.samples.loc[blessed.questions.samples.index, columns])
 
 
 def test_the_same_run_gives_the_same_bytes(blessed_file: Path) -> None:

@@ -260,7 +260,7 @@ def test_a_cut_run_recommends_nothing(tmp_path: Path, status: str, name: str) ->
     answers = dict.fromkeys(variants, scored(0.9))
     result = kveval("recommend", run(tmp_path / "run", answers, variants, manifest={"status": "incomplete"}))
     assert result.code == 3
-    assert f"the run is not finished ({name} {status}): go on with it by --resume" in result.text
+    assert f"the run is not finished ({name} {status}): complete it with `kveval sweep ... --resume`" in result.text
     assert "serve with" not in result.text
 
 

@@ -98,7 +98,7 @@ def test_what_the_baseline_does_too_is_no_finding(tmp_path: Path) -> None:
     found = checks(path)
     # Neither flips between its two runs, so the baseline's own check stands out, and the candidate's beside A/A.
     assert found["bf16"].finding is not None
-    assert "the A/A run's 0" in found["bf16"].finding.message
+    assert "but only 0 of the A/A run's answers" in found["bf16"].finding.message
     assert found["fp8"].baseline is not None
     assert found["fp8"].baseline.p == 1.0
 

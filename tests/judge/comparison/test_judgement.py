@@ -1,0 +1,152 @@
+"""Every variant is compared with the baseline at every level."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.make_run import Answer, make_run, make_samples, scored
+
+from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.headline import headlines
+from kveval.judge.comparison.judgement import Judgement, judge_run
+from kveval.judge.comparison.scope import Scope
+from kveval.judge.run_data import load_run
+from kveval.run.records import Outcome
+from kveval.run.samples import SampleRow
+
+
+def losing(share: float, of: Answer) -> Answer:
+    """Answers as `of`, but wrong on `share` of its correct samples."""
+
+    def answer(row: SampleRow, rng: np.random.Generator) -> tuple[Outcome, str] | None:
+        given = of(row, rng)
+        lost = rng.random() < share
+        return ("wrong", "lost") if given and given[0] == "correct" and lost else given
+
+    return answer
+
+
+def failing(share: float, of: Answer) -> Answer:
+    """Answers as `of`, but with an engine error on `share` of the samples."""
+
+    def answer(row: SampleRow, rng: np.random.Generator) -> tuple[Outcome, str] | None:
+        return ("engine_error", "") if rng.random() < share else of(row, rng)
+
+    return answer
+
+
+def absent(row: SampleRow, rng: np.random.Generator) -> tuple[Outcome, str] | None:
+    return None
+
+
+def judge(path: Path) -> Judgement:
+    return judge_run(load_run(path))
+
+
+def overall(judgement: Judgement, variant: str) -> Comparison:
+    return judgement.of(variant, "overall")[0]
+
+
+def words(judgement: Judgement, variant: str) -> set[str]:
+    return {c.verdict.word for c in judgement.comparisons if c.variant == variant and c.verdict}
+
+
+def test_equal_variants_pass_and_a_losing_one_fails(tmp_path: Path) -> None:
+    path = make_run(
+        tmp_path / "run",
+        answers={"bf16": scored(0.9), "same": scored(0.9), "fp8": losing(0.08, scored(0.9))},
+    )
+    judgement = judge(path)
+    assert [(h.variant, h.word) for h in headlines(judgement)] == [("same", "pass"), ("fp8", "fail")]
+    same, fp8 = overall(judgement, "same"), overall(judgement, "fp8")
+    assert same.identical == 1
+    assert (same.difference.delta, same.difference.n, same.difference.clusters) == (0, 600, 60)
+    assert fp8.flips.gained == 0
+    assert fp8.difference.delta == pytest.approx(-fp8.flips.lost / 600)
+    assert fp8.candidate_score.mean == pytest.approx(fp8.baseline_score.mean + fp8.difference.delta)
+    assert fp8.outcomes["candidate"]["wrong"] == fp8.outcomes["baseline"]["wrong"] + fp8.flips.lost
+    assert sum(fp8.outcomes["candidate"].values()) == fp8.asked == 600
+
+
+def test_levels_cover_every_cell(tmp_path: Path) -> None:
+    samples = make_samples(tasks={"a": "needle", "b": "needle", "c": "qa"}, haystacks=6, questions=2)
+    path = make_run(tmp_path / "run", samples=samples, answers={"bf16": scored(0.7), "fp8": scored(0.6)})
+    judgement = judge(path)
+    assert [c.scope for c in judgement.of("fp8", "length")] == [
+        Scope("length", context_length=2048),
+        Scope("length", context_length=8192),
+    ]
+    assert [(c.scope.family, c.asked) for c in judgement.of("fp8", "family")] == [("needle", 48), ("qa", 24)]
+    assert len(judgement.of("fp8", "cell")) == 6
+    assert sum(c.asked for c in judgement.of("fp8", "cell")) == overall(judgement, "fp8").asked == 72
+
+
+def test_one_length_is_one_hypothesis(tmp_path: Path) -> None:
+    samples = make_samples(lengths=(2048,))
+    path = make_run(tmp_path / "run", samples=samples, answers={"bf16": scored(0.9), "fp8": scored(0.8)})
+    judgement = judge(path)
+    for comparison in judgement.comparisons:
+        assert comparison.verdict is not None
+        assert comparison.verdict.p_holm == comparison.difference.p
+
+
+def test_engine_errors_are_counted_and_never_pass(tmp_path: Path) -> None:
+    path = make_run(
+        tmp_path / "run",
+        answers={
+            "bf16": scored(0.9), "few": failing(0.005, scored(0.9)), "many": failing(0.1, scored(0.9)),
+            "all": failing(1.1, scored(0.9)), "none": absent,
+        },
+    )  # fmt: skip
+    judgement = judge(path)
+    many = overall(judgement, "many")
+    errors = many.outcomes["candidate"]["engine_error"]
+    assert errors > 30
+    assert many.difference.n == 600 - errors
+    assert many.difference.delta == 0
+    assert many.verdict is not None
+    assert many.verdict.word == "undecided"
+    assert f"{errors} of 600 samples have no answer" in many.verdict.reason
+    assert words(judgement, "all") == words(judgement, "none") == {"undecided"}
+    assert overall(judgement, "none").outcomes["candidate"]["missing"] == 600
+    few = overall(judgement, "few")
+    assert few.difference.n < 600
+    assert few.verdict is not None
+    assert few.verdict.word == "pass"
+
+
+@pytest.mark.parametrize("status", ["refused", "failed", "stopped", "running", "planned"])
+def test_an_unfinished_variant_does_not_pass(tmp_path: Path, status: str) -> None:
+    path = make_run(
+        tmp_path / "run",
+        answers={"bf16": scored(0.9), "fp8": scored(0.9)},
+        variants={"fp8": {"status": status, "reason": "the engine said no"}},
+    )
+    judgement = judge(path)
+    assert words(judgement, "fp8") == {"undecided"}
+    assert "the engine said no" in headlines(judgement)[0].reason
+
+
+def test_an_unfinished_baseline_passes_nothing(tmp_path: Path) -> None:
+    path = make_run(
+        tmp_path / "run",
+        answers={"bf16": scored(0.9), "fp8": scored(0.9)},
+        variants={"bf16": {"status": "stopped"}},
+    )
+    assert words(judge(path), "fp8") == {"undecided"}
+
+
+def test_a_run_without_samples_is_undecided(tmp_path: Path) -> None:
+    path = make_run(tmp_path / "run", samples=[], answers={"bf16": scored(1), "fp8": scored(1)})
+    judgement = judge(path)
+    assert [h.word for h in headlines(judgement)] == ["undecided"]
+
+
+def test_one_sample(tmp_path: Path) -> None:
+    samples = make_samples(lengths=(2048,), haystacks=1, questions=1)
+    path = make_run(tmp_path / "run", samples=samples, answers={"bf16": scored(1.1), "fp8": scored(-0.1)})
+    judgement = judge(path)
+    assert words(judgement, "fp8") == {"undecided"}
+    assert overall(judgement, "fp8").flips.lost == 1
