@@ -210,7 +210,7 @@ def _warnings(decision: Gate, chosen: Candidate | None) -> Iterator[str]:
         if note.code == "unequal_control":
             yield note.message
     if chosen.variant.spec.get("endpoint"):
-        yield "kveval launched neither server, so the capacities are those of two servers, which may have different memory"
+        yield "kveval launched neither server: they may have different memory, which also changes their capacities"
     mine, before = (_sizing(variant) for variant in (chosen.variant, variants[decision.run.manifest.baseline]))
     for name in _SIZING_FLAGS:
         if mine.get(name) != before.get(name):

@@ -83,7 +83,8 @@ def test_a_variant_that_is_better_without_the_cache_is_a_finding(tmp_path: Path)
     assert check.finding is not None
     assert (check.finding.level, check.finding.code) == ("warning", "prefix_cache_differs")
     assert (
-        "7 of 20 answers flip without the prefix cache (0 right only with it, 7 only without it)" in check.finding.message
+        "7 of 20 answers flip without the prefix cache (0 right only with it, 7 only without it)"
+        in check.finding.message
     )
     difference = check.differences[0]
     assert (difference.warm_outcome, difference.cold_outcome) == ("wrong", "correct")
