@@ -1,4 +1,4 @@
-"""Text of models, engines and users made safe to look at: what is unseen or moves other text is spelled out."""
+"""Makes text of models, engines and users safe to look at: spells out what cannot be seen or moves other text."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ _SUSPECT = re.compile(r"[^\t\n\x20-\x7e]")
 
 
 def visible(text: str) -> str:
-    """`text` with every control, format, surrogate and private character written as ``⟨U+202E⟩``."""
+    """Returns `text` with every control, format, surrogate and private character written as ``⟨U+202E⟩``."""
     return _SUSPECT.sub(lambda match: _spell(match[0]), text)
 
 
 def exact(text: str) -> Markup:
-    """`visible` as HTML, every spelled character marked with its code, so that the page's script can copy the text as
-    it was."""
+    """Returns `visible` as HTML. Spelled characters carry their code, so that the page can copy the original text."""
     parts, end = [], 0
     for match in _SUSPECT.finditer(text):
         if _is_spelled(match[0]):
@@ -33,7 +32,7 @@ def exact(text: str) -> Markup:
 
 
 def shortened(text: str, limit: int) -> tuple[str, int]:
-    """(the first `limit` characters, how many were left out)."""
+    """Returns (the first `limit` characters, how many were left out)."""
     return text[:limit], max(0, len(text) - limit)
 
 

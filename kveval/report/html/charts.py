@@ -1,7 +1,4 @@
-"""Score against context length, or per night, as static SVG: it prints, needs no script, and is read by screen readers.
-
-Only geometry is made here; the template draws it.
-"""
+"""Computes the geometry of the score charts. The templates draw it as static SVG, which prints and needs no script."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ _DODGE = 7
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Pixels from the top left corner; the interval's ends are None where there is no interval."""
+    """A score and its interval, in pixels from the top left corner. `low_y` and `high_y` are None without an interval."""
 
     x: float
     y: float
@@ -30,18 +27,22 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Line:
+    """The scores of one variant. `style` is the number of its colour and marker."""
+
     variant: str
     style: int
     points: tuple[Point, ...]
 
     @property
     def path(self) -> str:
+        """Returns the line as an SVG path."""
         return " ".join(f"{'L' if index else 'M'}{p.x:.1f},{p.y:.1f}" for index, p in enumerate(self.points))
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """
+    """One chart.
+
     Attributes:
         x_ticks, y_ticks: (pixel, label).
     """
@@ -58,11 +59,11 @@ class Chart:
 
 
 def score_chart(title: str, series: Mapping[str, Sequence[tuple[int, Score]]], styles: Mapping[str, int]) -> Chart:
-    """A line per variant over context lengths, logarithmic, with the interval at every point.
+    """Returns a line per variant over context lengths, on a logarithmic axis, with an interval at every point.
 
     Args:
-        series: by variant, (context_length, score); scores without a mean are left out.
-        styles: by variant, the number of its colour and marker, the same in every chart of a page.
+        series: (context_length, score) of each variant. Scores without a mean are left out.
+        styles: the number of each variant's colour and marker, the same in every chart of a page.
     """
     lengths = sorted({length for scores in series.values() for length, _ in scores})
     places = _Places(lengths, [math.log2(length) for length in lengths], [length_label(length) for length in lengths])
@@ -71,14 +72,14 @@ def score_chart(title: str, series: Mapping[str, Sequence[tuple[int, Score]]], s
 
 
 def night_chart(title: str, names: Sequence[str], series: Mapping[str, Sequence[tuple[int, Score]]]) -> Chart:
-    """A line per variant over nights, evenly spaced.
+    """Returns a line per variant over nights, evenly spaced.
 
     Args:
         names: of the nights, in order.
-        series: by variant, (index of the night, score).
+        series: (index of the night, score) of each variant.
     """
     indices = list(range(len(names)))
-    # Every name where there is room for it, else as many as fit.
+    # At most six names fit.
     every = -(-len(names) // 6)
     shown = [name if index % every == 0 else "" for index, name in enumerate(names)]
     places = _Places(indices, [float(index) for index in indices], [_short(name) for name in shown])
@@ -88,7 +89,7 @@ def night_chart(title: str, names: Sequence[str], series: Mapping[str, Sequence[
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """The horizontal axis: keys in order, where they stand (any unit), what is written there."""
+    """The horizontal axis: keys in order, their positions in any unit, and their labels."""
 
     keys: Sequence[int]
     positions: Sequence[float]

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Points from which a difference has the next colour.
+# A difference of at least so many points gets the next colour.
 _STEPS_POINTS = (0.5, 3, 8, 15, 30)
 
 
 @dataclass(frozen=True, slots=True)
 class HeatCell:
-    """
+    """One cell.
+
     Attributes:
         value: a score in [0, 1], or a difference of scores.
-        colour: name of its class in the style sheet.
+        colour: the name of its class in the style sheet.
     """
 
     value: float
@@ -26,10 +27,10 @@ class HeatCell:
 
 @dataclass(frozen=True, slots=True)
 class Heatmap:
-    """A table whose cells are coloured; None where nothing was asked.
+    """A table whose cells are coloured. A cell is None if nothing was asked there.
 
     Attributes:
-        is_difference: values are differences from the baseline.
+        is_difference: whether the values are differences from the baseline.
     """
 
     title: str
@@ -40,6 +41,7 @@ class Heatmap:
 
 
 def heat_cell(values: Sequence[float], *, is_difference: bool) -> HeatCell | None:
+    """Returns the mean of `values` with its colour. None without values."""
     if not values:
         return None
     mean = float(np.mean(values))

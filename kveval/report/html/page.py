@@ -1,4 +1,4 @@
-"""A template becomes one HTML file that requests nothing and runs no script but its own."""
+"""Renders a template to one HTML file that requests nothing and runs only its own script."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REPORT = Path(__file__).parents[1]
 
 
 def render(template: str, **values: Any) -> str:
-    """The page with style, script and the policy that allows these two and nothing else."""
+    """Returns the page with its style, its script, and a policy that allows only these two."""
     css, script = _asset("report.css"), _asset("report.js")
     return (
         _environment()
@@ -77,14 +77,14 @@ def _environment() -> Environment:
 
 
 def _finalize(value: Any) -> Any:
-    """Every value a template prints passes here, before it is escaped."""
+    """Makes every value that a template prints safe to look at. Escaping follows."""
     if value is None:
         return ""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _diffed(pieces: tuple[tuple[str, bool], ...], tag: str) -> Markup:
-    """Pieces of a text, those that only it has inside `tag`."""
+    """Returns the pieces of a text; those that only this text has stand inside `tag`."""
     marked = Markup(f"<{tag}>{{}}</{tag}>")  # noqa: S704  tag is ours
     return Markup("").join(marked.format(exact(text)) if changed else exact(text) for text, changed in pieces)
 

@@ -50,6 +50,8 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
+    """The cost of every variant, its times by context length, and its capacity."""
+
     rows: list[Cost]
     times: list[Times]
     capacities: list[tuple[str, CapacityComparison]]

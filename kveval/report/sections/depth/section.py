@@ -20,14 +20,14 @@ _BANDS = ((0, 20), (20, 40), (40, 60), (60, 80), (80, 100))
 
 @dataclass(frozen=True, slots=True)
 class Depths:
-    """Holds the heatmaps of all tasks together, and of each task when several have depths."""
+    """The heatmaps of all tasks together, and of each task if several have depths."""
 
     overall: list[Heatmap]
     by_task: list[tuple[str, list[Heatmap]]]
 
 
 def depths(run: RunData, _: Judgement) -> Depths | None:
-    """Returns None when no variant answered a sample that has a depth."""
+    """Returns the heatmaps. None if no candidate answered a sample that has a depth."""
     overall, tasks = depth_heatmaps(run), tasks_with_depth(run)
     if not overall:
         return None
@@ -35,7 +35,7 @@ def depths(run: RunData, _: Judgement) -> Depths | None:
 
 
 def depth_heatmaps(run: RunData, task: str | None = None) -> list[Heatmap]:
-    """Depth by context length: the baseline, then every candidate and its difference; empty without depths."""
+    """Returns depth by context length: the baseline, then every candidate and its difference from the baseline."""
     maps: list[Heatmap] = []
     for variant in baseline_first(run):
         if variant.role != "candidate":
@@ -57,6 +57,7 @@ def depth_heatmaps(run: RunData, task: str | None = None) -> list[Heatmap]:
 
 
 def tasks_with_depth(run: RunData) -> list[str]:
+    """Returns the names of the tasks whose samples have a depth."""
     return sorted(run.samples.loc[run.samples["depth_percent"].notna(), "task"].unique())
 
 

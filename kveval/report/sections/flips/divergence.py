@@ -1,4 +1,4 @@
-"""Where two outputs part: the first token that differs, and what each side thought of the alternatives there."""
+"""Finds the first token where two outputs differ, and the probabilities both sides gave to the alternatives."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Alternative:
     """One token that could have come next.
 
     Attributes:
-        text: None where the tokenizer is not at hand.
-        baseline_p, candidate_p: None when not among the alternatives the engine gave.
+        text: None without the tokenizer.
+        baseline_p, candidate_p: None if not among the alternatives that the engine returned.
         chosen_by: "baseline", "candidate", or "" for neither.
     """
 
@@ -31,10 +31,11 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """
+    """The first token where two outputs differ.
+
     Attributes:
-        position: of the token, 1 = the first of the output.
-        alternatives: the most likely of either side, and what each chose; empty without logprobs.
+        position: of the token; 1 is the first of the output.
+        alternatives: the most likely tokens of either side, and what each chose. Empty without logprobs.
     """
 
     position: int
@@ -44,7 +45,7 @@ class Divergence:
 def divergence(
     baseline: tuple[list[int], object], candidate: tuple[list[int], object], texts: TokenTexts
 ) -> Divergence | None:
-    """Of two outputs, each its token ids and its packed logprobs or None; None where ids are missing or the same."""
+    """Compares two outputs, each as (token ids, packed logprobs or None). None if ids are missing or the same."""
     (ours, our_logprobs), (theirs, their_logprobs) = baseline, candidate
     if not ours or not theirs or ours == theirs:
         return None

@@ -28,8 +28,8 @@ class FlipView:
     """One flip.
 
     Attributes:
-        anchor: names this sample of this variant in a link; `sample_anchor` the sample alone, for its first flip.
-        noise: "flipped" in A/A too, "same" there, or "unknown".
+        anchor: the link to this sample of this variant; `sample_anchor` links to the first flip of the sample.
+        noise: what the A/A run did on this sample: flipped, same, or unknown.
     """
 
     flip: FlippedSample
@@ -43,7 +43,7 @@ class FlipView:
 
 @dataclass(frozen=True, slots=True)
 class FlipCount:
-    """Of one variant: flips, those in the report, samples compared."""
+    """Counts of one variant: its flips, those the report shows, and the samples compared."""
 
     variant: VariantRun
     flips: int
@@ -53,20 +53,22 @@ class FlipCount:
 
 @dataclass(frozen=True, slots=True)
 class FlipsSection:
+    """The flips that are shown, counts of all, and the values that filters offer."""
+
     counts: tuple[FlipCount, ...]
     shown: tuple[FlipView, ...]
     choices: dict[str, list[str]]
 
 
 def flips_section(run: RunData) -> FlipsSection:
-    """Flips of every variant against the baseline, candidates first; a fair share of each when they are many."""
+    """Returns the flips of every variant against the baseline, candidates first. Shows a fair share of each if many."""
     variants = sorted(
         (variant for variant in run.manifest.variants.values() if variant.role in _ROLES),
         key=lambda variant: _ROLES.index(variant.role),
     )
     flipped = {variant.name: list(flipped_samples(run, variant)) for variant in variants}
-    room = _fair_shares([len(flips) for flips in flipped.values()], MOST_SHOWN)
-    chosen = {name: spread(flips, most) for (name, flips), most in zip(flipped.items(), room, strict=True)}
+    shares = _fair_shares([len(flips) for flips in flipped.values()], MOST_SHOWN)
+    chosen = {name: spread(flips, most) for (name, flips), most in zip(flipped.items(), shares, strict=True)}
     total = sum(len(flips) for flips in chosen.values())
     limit = min(_MOST_CHARACTERS, max(_LEAST_CHARACTERS, _CHARACTERS_OF_ALL // max(1, 2 * total)))
     texts = TokenTexts(run.manifest)
@@ -87,7 +89,7 @@ def flips_section(run: RunData) -> FlipsSection:
 
 
 def spread(flips: Sequence[FlippedSample], most: int) -> list[FlippedSample]:
-    """At most so many, in their order: losses before gains, and of those as evenly from every cell as can be."""
+    """Returns at most `most` flips, in their order: losses before gains, and as evenly from every cell as possible."""
     cells: dict[tuple[str, str, int], int] = defaultdict(int)
     ranks = []
     for index, flip in enumerate(flips):
@@ -97,12 +99,12 @@ def spread(flips: Sequence[FlippedSample], most: int) -> list[FlippedSample]:
     return [flips[index] for index in sorted(index for *_, index in sorted(ranks)[:most])]
 
 
-def _fair_shares(wanted: Sequence[int], room: int) -> list[int]:
-    """`wanted`, cut so that the sum is at most `room`; what one does not need the others get."""
+def _fair_shares(wanted: Sequence[int], most: int) -> list[int]:
+    """Returns `wanted`, cut so that the sum is at most `most`. What one does not need, the others get."""
     shares = [0] * len(wanted)
     for left, index in zip(range(len(wanted), 0, -1), sorted(range(len(wanted)), key=lambda i: wanted[i]), strict=True):
-        shares[index] = min(wanted[index], room // left)
-        room -= shares[index]
+        shares[index] = min(wanted[index], most // left)
+        most -= shares[index]
     return shares
 
 
@@ -127,7 +129,7 @@ def _tokens(run: RunData, variant: str, sample_id: str) -> tuple[list[int], obje
 
 
 def _choices(flips: Sequence[FlippedSample]) -> dict[str, list[str]]:
-    """What the flips can be filtered by, with the values they have."""
+    """Returns what the flips can be filtered by, with the values they have."""
     return {
         "variant": list(dict.fromkeys(flip.variant for flip in flips)),
         "task": sorted({flip.task for flip in flips}),

@@ -1,4 +1,4 @@
-"""The text of token ids, where the tokenizer the run was made with is still at hand."""
+"""Looks up the text of token ids, if the tokenizer of the run is still there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kveval.run.manifest import Manifest
 
 
 class TokenTexts:
-    """Looks up token texts; None for all of them when the model's folder is gone or holds another tokenizer."""
+    """Looks up token texts. Every text is None if the model's folder is gone or holds another tokenizer."""
 
     def __init__(self, manifest: Manifest) -> None:
         model = manifest.variants[manifest.baseline].spec.get("model")
@@ -19,13 +19,13 @@ class TokenTexts:
         self._sha256 = manifest.inputs.get("model/tokenizer.json")
 
     def text(self, token_id: int) -> str | None:
+        """Returns the text of one token. None if it is unknown, or part of a character."""
         if self._tokenizer is None:
             return None
         try:
             text = str(self._tokenizer.decode([token_id], skip_special_tokens=False))
         except (OverflowError, TypeError):
             return None
-        # Part of a character has no text of its own.
         return None if not text or "\ufffd" in text else text
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Two outputs side by side: what of each stands in both, word by word."""
+"""Compares two outputs word by word."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 _WORD = re.compile(r"\s*\w+|\s*[^\w\s]|\s+")
-# Exact matching takes time with the product of the lengths; beyond this, frequent words are passed over.
+# The time of exact matching grows with the product of the lengths. Beyond this, frequent words are skipped.
 _MOST_EXACT = 90_000
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is shown of one output.
+    """The shown part of one output.
 
     Attributes:
         pieces: (text, whether only this output has it); together the text shown.
@@ -32,10 +32,10 @@ class Shown:
 
 
 def side_by_side(first: str, second: str, limit: int) -> tuple[Shown, Shown]:
-    """Up to `limit` characters of both, beginning where the first difference is still seen with what leads to it."""
+    """Returns up to `limit` characters of both, from a little before the first difference."""
     parting = _shared(first, second)
     start = 0 if parting <= 3 * limit // 4 else parting - limit // 4
-    # The end of the longer one needs no later start.
+    # Starting later would show fewer characters than allowed.
     start = max(0, min(start, max(len(first), len(second)) - limit))
     ours, theirs = first[start : start + limit], second[start : start + limit]
     left, right = word_diff(ours, theirs)
@@ -46,7 +46,7 @@ def side_by_side(first: str, second: str, limit: int) -> tuple[Shown, Shown]:
 
 
 def word_diff(first: str, second: str) -> tuple[tuple[tuple[str, bool], ...], tuple[tuple[str, bool], ...]]:
-    """(text, whether only this side has it) of both sides."""
+    """Returns (text, whether only this side has it) for both sides."""
     ours, theirs = _WORD.findall(first), _WORD.findall(second)
     head = _shared(ours, theirs)
     tail = _shared(ours[head:][::-1], theirs[head:][::-1])
@@ -61,7 +61,7 @@ def word_diff(first: str, second: str) -> tuple[tuple[tuple[str, bool], ...], tu
 
 
 def _shared(first: Sequence[str], second: Sequence[str]) -> int:
-    """How many elements both begin with."""
+    """Counts the elements that both begin with."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
 

@@ -16,7 +16,7 @@ QUARTERS = tuple(f"score_q{number}" for number in range(1, 5))
 
 
 def quarter_heatmaps(run: RunData) -> list[Heatmap]:
-    """Of tasks with long outputs: score of each quarter of the output, by context length and variant."""
+    """Returns one heatmap per task with long outputs: the score of each quarter, by context length and variant."""
     maps = []
     for task in sorted(run.samples["task"].unique()):
         of_task = run.samples[run.samples["task"] == task]

@@ -10,20 +10,22 @@ from kveval.report.labels import baseline_first
 from kveval.report.section import Section
 from kveval.run.facts import Facts
 
-# They differ between launches of the same engine, and say nothing about its answers.
+# These differ between launches of the same engine and say nothing about its answers.
 _VOLATILE_FACTS = {"startup_seconds", "kv_cache_gib"}
 _CAPACITY_FACTS = {"kv_capacity_tokens", "kv_capacity_ratio"}
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
+    """One fact of one variant, and whether it differs from the baseline's."""
+
     value: Any
     differs: bool
     note: str | None = None
 
 
 def facts_table(run: RunData) -> list[tuple[str, list[Fact]]]:
-    """(fact, its value for every variant), the baseline's first; differences from it are marked."""
+    """Returns (name of the fact, its value for every variant), the baseline's first. Leaves out facts that nobody has."""
     variants = baseline_first(run)
     reference = variants[0].facts
     keys = [key for key in Facts.model_fields if key != "declared"]

@@ -18,20 +18,21 @@ from kveval.report.section import Section
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Holds the charts, and the table behind them: (cell, length or overall; score by variant)."""
+    """The charts, and the table behind them: (scope, score by variant)."""
 
     charts: list[Chart]
     rows: list[tuple[Scope, dict[str, Score]]]
 
 
 def scores(run: RunData, judgement: Judgement) -> Scores:
+    """Returns the scores of every variant as charts and as a table."""
     confidence = judgement.policy.confidence
     rows = scores_table(run, confidence)
     return Scores(charts(run, rows, confidence), rows)
 
 
 def scores_table(run: RunData, confidence: float) -> list[tuple[Scope, dict[str, Score]]]:
-    """(cell, length or overall; score by variant)."""
+    """Returns the score of every variant, for each cell, each length and overall."""
     return [
         (group, {name: own_score(run, name, group, confidence=confidence) for name in run.manifest.variants})
         for group in scopes(run.samples)
@@ -40,7 +41,7 @@ def scores_table(run: RunData, confidence: float) -> list[tuple[Scope, dict[str,
 
 
 def charts(run: RunData, table: list[tuple[Scope, dict[str, Score]]], confidence: float) -> list[Chart]:
-    """All tasks together, then each family of several tasks, then each task; A/A runs are left out."""
+    """Returns charts of all tasks together, of each family with several tasks, and of each task. Leaves out A/A runs."""
     shown = [variant.name for variant in baseline_first(run) if variant.role != "aa" and len(run.records[variant.name])]
     styles = {name: index for index, name in enumerate(shown)}
 
@@ -61,7 +62,7 @@ def charts(run: RunData, table: list[tuple[Scope, dict[str, Score]]], confidence
 
 
 def _families_of_several_tasks(samples: pd.DataFrame) -> list[str]:
-    """Those that are not all there is."""
+    """Returns the families with several tasks, unless the run has only that family."""
     tasks = samples[["family", "task"]].drop_duplicates().groupby("family").size()
     return [str(family) for family, count in tasks.items() if 1 < count < tasks.sum()]
 
