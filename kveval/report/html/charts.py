@@ -16,7 +16,7 @@ _DODGE = 7
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A score and its interval, in pixels from the top left corner. `low_y` and `high_y` are None without an interval."""
+    """A score and its interval, in pixels from the top left corner. `low_y` and `high_y` may be None."""
 
     x: float
     y: float

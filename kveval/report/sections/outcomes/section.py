@@ -10,7 +10,7 @@ from kveval.run.records import OUTCOMES
 
 
 def outcomes_table(run: RunData) -> list[tuple[str, int | None, dict[str, int]]]:
-    """Returns (variant, context length or None for all, count by outcome). "missing" counts samples without a record."""
+    """Returns (variant, context length or None for all, count by outcome). "missing" has no record."""
     rows = []
     for variant in baseline_first(run):
         outcomes = run.records[variant.name]["outcome"]

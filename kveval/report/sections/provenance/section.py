@@ -25,7 +25,7 @@ class Fact:
 
 
 def facts_table(run: RunData) -> list[tuple[str, list[Fact]]]:
-    """Returns (name of the fact, its value for every variant), the baseline's first. Leaves out facts that nobody has."""
+    """Returns (name of the fact, its value for every variant), the baseline's first. Leaves out unknown facts."""
     variants = baseline_first(run)
     reference = variants[0].facts
     keys = [key for key in Facts.model_fields if key != "declared"]

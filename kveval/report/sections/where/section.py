@@ -41,7 +41,7 @@ def scores_table(run: RunData, confidence: float) -> list[tuple[Scope, dict[str,
 
 
 def charts(run: RunData, table: list[tuple[Scope, dict[str, Score]]], confidence: float) -> list[Chart]:
-    """Returns charts of all tasks together, of each family with several tasks, and of each task. Leaves out A/A runs."""
+    """Returns charts of all tasks together, of families with several tasks, and of each task. Leaves out A/A runs."""
     shown = [variant.name for variant in baseline_first(run) if variant.role != "aa" and len(run.records[variant.name])]
     styles = {name: index for index, name in enumerate(shown)}
 

@@ -8,9 +8,7 @@ from support.make_run import make_run, make_samples, scored
 
 from kveval.judge.evidence.flipped import flipped_samples
 from kveval.judge.run_data import RunData, load_run
-from kveval.report.sections.depth.section import depth_heatmaps
 from kveval.report.sections.flips import section as flips
-from kveval.report.sections.position.section import quarter_heatmaps
 
 
 @pytest.fixture
@@ -45,20 +43,3 @@ def test_links_are_unique_and_the_sample_alone_has_one(run: RunData) -> None:
     assert len(set(anchors)) == len(anchors)
     alone = [view.sample_anchor for view in section.shown if view.sample_anchor]
     assert len(alone) == len(set(alone)) == len({view.flip.sample_id for view in section.shown})
-
-
-def test_heatmaps_show_what_both_answered(run: RunData) -> None:
-    maps = depth_heatmaps(run)
-    assert [one.title for one in maps] == ["bf16", "fp8", "fp8 - bf16, points", "int8", "int8 - bf16, points"]
-    bf16, fp8, difference = maps[:3]
-    assert bf16.columns == ("2K", "8K")
-    for row in range(5):
-        for column in range(2):
-            ours, theirs, delta = (one.rows[row][1][column] for one in (bf16, fp8, difference))
-            assert ours is not None
-            assert theirs is not None
-            assert delta is not None
-            assert delta.value == pytest.approx(theirs.value - ours.value)
-            assert delta.n == ours.n == 20
-    assert [cell.colour for cell in difference.rows[0][1] if cell] != ["d0", "d0"]
-    assert quarter_heatmaps(run) == []

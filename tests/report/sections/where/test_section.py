@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.make_run import make_run, make_samples, scored
+
+from kveval.judge.comparison.judgement import judge_run
+from kveval.judge.run_data import load_run
+from kveval.report.sections.where.section import scores
+
+
+def test_charts_of_all_tasks_of_families_with_several_and_of_each_task(tmp_path: Path) -> None:
+    samples = make_samples(tasks={"a": "x", "b": "x", "c": "y"}, haystacks=2, questions=2)
+    answers = {"bf16": scored(0.9), "fp8": scored(0.8), "again": scored(0.9)}
+    path = make_run(
+        tmp_path / "run", samples=samples, answers=answers, variants={"again": {"role": "aa", "of": "bf16"}}
+    )
+    run = load_run(path)
+    found = scores(run, judge_run(run))
+    assert [chart.title for chart in found.charts] == ["all tasks", "family x", "a", "b", "c"]
+    assert [line.variant for line in found.charts[0].lines] == ["bf16", "fp8"]
+    assert {scope.level for scope, _ in found.rows} == {"overall", "length", "cell"}
