@@ -108,7 +108,7 @@ def _levels(load: LoadConfig, max_model_len: int, seed: int) -> Iterator[Level]:
 
 
 def describe_load(plan: LoadPlan) -> dict[str, Any]:
-    """The plan as data: what ``kveval load --dry-run`` prints."""
+    """Returns the plan as data for JSON: what ``kveval load --dry-run`` prints."""
     levels = [
         {
             "level": level.name,

@@ -1,4 +1,4 @@
-"""What a run was made with and on: versions, machine, git state, command."""
+"""Records what a run was made with: versions, machine, git state, command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PACKAGES = ("kveval", "lm-eval", "datasets", "transformers", "torch", "numpy", 
 
 
 def now() -> str:
-    """UTC, ISO 8601, whole seconds."""
+    """Returns the time in UTC, as ISO 8601 with whole seconds."""
     return datetime.now(UTC).replace(microsecond=0).isoformat()
 
 
@@ -54,7 +54,7 @@ def _processor() -> str:
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:
-    """Commit and cleanliness of the working tree `folder` is in; None outside one."""
+    """Returns the commit of the working tree around `folder`, and whether it has changes; None outside of one."""
 
     def git(*arguments: str) -> str | None:
         try:
@@ -72,5 +72,5 @@ def git_state(folder: Path) -> dict[str, Any] | None:
 
 
 def command() -> list[str]:
-    """The command line, without the path kveval is installed at."""
+    """Returns the command line, without the folder of the program."""
     return [Path(sys.argv[0]).name, *sys.argv[1:]]

@@ -1,4 +1,4 @@
-"""The checkpoint under test: its window, its size, and hashes that tell it from every other."""
+"""Reads the folder of a checkpoint: its window, its size, and the hashes of its files."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ class Model:
     """A Hugging Face checkpoint folder.
 
     Attributes:
-        window: prompt plus output tokens the model was made for; None when its config does not say.
-        parameters: from the weights' size, at the checkpoint's bytes per value.
+        window: prompt and output tokens together that the model was made for; None if its config does not say.
     """
 
     path: Path
@@ -49,17 +48,26 @@ class Model:
 
     @property
     def parameters(self) -> int:
+        """About how many parameters it has: the size of its weights at two bytes each."""
         return self.weight_bytes // 2
 
 
 def read_model(path: Path, key: str = "model") -> Model:
-    """Raises ConfigError: `path` is no checkpoint folder."""
+    """Reads the checkpoint in a folder, or a demo model by its name.
+
+    Args:
+        key: the key of the configuration that names the checkpoint, for messages.
+
+    Raises:
+        ConfigError: `path` is not a checkpoint folder.
+        DataError: a demo model could not be fetched.
+    """
     path = path.expanduser()
     if str(path) in DEMO_MODELS and not path.exists():
         path = demo_model(str(path))
     config_path = path / "config.json"
     if not config_path.is_file():
-        what = "has no config.json" if path.is_dir() else "is no folder"
+        what = "has no config.json" if path.is_dir() else "is not a folder"
         raise ConfigError(
             f"{key}: {path} {what}; {nearest(str(path), DEMO_MODELS)}, or a folder with a Hugging Face checkpoint"
         )
@@ -78,12 +86,11 @@ def _text_config(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _window(config: dict[str, Any]) -> int | None:
-    """The most ``--max-model-len`` may be, as vLLM 0.32 derives it; None where it would assume 2048.
+    """Returns the largest ``--max-model-len``, as vLLM 0.32 derives it; None where vLLM would assume 2048.
 
-    The smallest of the position limits, or Command-R's own key; times the factor of rope scaling that is not part of
-    it yet. YaRN's is: to use it, a config's max_position_embeddings must be the stretched one. Source:
-    `derive_max_model_len_and_key` (vllm/transformers_utils/model_arch_config_convertor.py) and
-    `_get_and_verify_max_len` (vllm/config/model.py), which for LongRoPE also defaults to less than it allows.
+    It is the smallest of the position limits, or ``model_max_length``, which Command-R has. A factor of rope scaling
+    multiplies it, unless the limit contains the factor already, as with YaRN. Source: `derive_max_model_len_and_key`
+    (vllm/transformers_utils/model_arch_config_convertor.py) and `_get_and_verify_max_len` (vllm/config/model.py).
     """
     text = _text_config(config)
     model_type = str(text.get("model_type") or config.get("model_type"))
@@ -100,7 +107,7 @@ def _is_positive(value: Any) -> bool:
 
 
 def _rope_factor(text: dict[str, Any]) -> float:
-    """Of the last kind of layers that has one, where rope scaling differs between them."""
+    """Returns the factor of rope scaling. Where kinds of layers differ, the last one with a factor counts."""
     rope = text.get("rope_scaling") or text.get("rope_parameters")
     if not isinstance(rope, dict):
         return 1
@@ -112,7 +119,7 @@ def _rope_factor(text: dict[str, Any]) -> float:
 
 
 def hash_model(model: Model) -> dict[str, str]:
-    """sha256 of every file that decides answers; weights above 1 GiB are sampled, and say so."""
+    """Returns the sha256 of every file that decides answers. Of a file above 1 GiB it is that of some blocks."""
     names = ("*.json", "*.jinja", "*.safetensors", "*.bin", "*.model", "*.txt")
     files = sorted({file for pattern in names for file in model.path.glob(pattern) if file.is_file()})
     return {file.name: _hash_file(file) for file in files}

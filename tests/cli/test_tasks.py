@@ -57,7 +57,7 @@ def test_tasks_of_a_folder_of_ones_own(
         (["niah_singel"], ["unknown task 'niah_singel'", "did you mean 'niah_single'"]),
         (["niah_single", "--length", "4kk"], ["--length: '4kk' is not a context length", "use tokens"]),
         (["niah_single", "--haystack", "novels"], ["haystack: 'novels' is not a haystack style", "use: essays"]),
-        (["niah_single", "--model", "nowhere"], ["model: nowhere is no folder"]),
+        (["niah_single", "--model", "nowhere"], ["model: nowhere is not a folder"]),
         (["niah_single", "--length", "32", "--haystack", "generated"], ["context_length 32", "the minimum is"]),
     ],
 )

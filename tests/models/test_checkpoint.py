@@ -139,7 +139,7 @@ def test_parameters_are_estimated_from_the_weights(checkpoint: Path) -> None:
 
 
 def test_no_checkpoint_is_named_with_what_is_allowed(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=rf"^model: {tmp_path}/none is no folder; use: .*, or a folder with") as e:
+    with pytest.raises(ConfigError, match=rf"^model: {tmp_path}/none is not a folder; use: .*, or a folder with") as e:
         read_model(tmp_path / "none")
     assert all(name in str(e.value) for name in DEMO_MODELS)
     with pytest.raises(ConfigError, match=r"^variants\.fp8\.model: "):

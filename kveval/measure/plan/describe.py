@@ -1,4 +1,4 @@
-"""A plan as data: what a sweep would ask and what that costs."""
+"""Describes a plan: what a sweep would ask, and what that costs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kveval.measure.plan.cold import is_cold_checked
 from kveval.measure.plan.plan import Plan
 from kveval.tasks.sample import Sample
 
-# Assumed for the estimate only: useful arithmetic per second of one CPU core, and of a data-centre GPU.
+# Assumed for the estimate only: operations per second of one CPU core, and of a data-centre GPU.
 _CPU_CORE_FLOPS = 8e10
 _GPU_FLOPS = 2e14
 _LAUNCH_SECONDS = {"cpu": 45.0}
@@ -20,7 +20,7 @@ _GPU_LAUNCH_SECONDS = 120.0
 
 
 def describe(plan: Plan) -> dict[str, Any]:
-    """The plan as data: what ``kveval sweep --dry-run`` prints."""
+    """Returns the plan as data for JSON: what ``kveval sweep --dry-run`` prints."""
     haystacks = group_by_haystack(plan.samples)
     unshared = sum(len(sample.prompt) for sample in plan.samples)
     shared = sum(haystack.shared_tokens + sum(len(s.prompt.tail) for s in haystack.samples) for haystack in haystacks)
@@ -90,10 +90,10 @@ def _cell_rows(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _estimate(plan: Plan, tokens: float) -> dict[str, Any]:
-    """Seconds from 2 x parameters operations a token (Kaplan et al., arXiv 2001.08361, section 2.1)."""
+    """Estimates seconds. A token takes 2 x parameters operations (Kaplan et al., arXiv 2001.08361, section 2.1)."""
     if plan.config.is_attached:
         none = {"seconds": None, "launch_seconds": 0, "asking_seconds": None}
-        return {**none, "assumes": "how fast the servers are is seen once the run is going"}
+        return {**none, "assumes": "nothing: the speed of the servers is known only once they answer"}
     kind = plan.installation.device.kind
     flops = _CPU_CORE_FLOPS * (os.cpu_count() or 1) if kind == "cpu" else _GPU_FLOPS
     launches = _LAUNCH_SECONDS.get(kind or "", _GPU_LAUNCH_SECONDS) * len(plan.variants)
@@ -102,6 +102,6 @@ def _estimate(plan: Plan, tokens: float) -> dict[str, Any]:
         "seconds": round(launches + asking),
         "launch_seconds": round(launches),
         "asking_seconds": round(asking),
-        "assumes": f"{flops:.0e} operations per second; measured speed replaces this once the run is going"
-        + ("; what `load` takes comes on top" if plan.config.load else ""),
+        "assumes": f"{flops:.0e} operations per second; the progress display measures the real speed"
+        + ("; the time that `load` takes is not included" if plan.config.load else ""),
     }

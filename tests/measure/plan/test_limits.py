@@ -27,7 +27,7 @@ def test_every_variants_own_checkpoint_must_fit(plan_of: Planner, tmp_path: Path
         plan_of(variants=["bf16", fp8])
     (other / "config.json").write_text("{}")
     assert plan_of(variants=["bf16", fp8]).models["fp8"].path == other
-    with pytest.raises(ConfigError, match=r"variants\.fp8\.model: .* is no folder"):
+    with pytest.raises(ConfigError, match=r"variants\.fp8\.model: .* is not a folder"):
         plan_of(variants=["bf16", fp8 | {"model": str(tmp_path / "none")}])
 
 
