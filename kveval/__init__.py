@@ -27,9 +27,10 @@ from kveval.errors import (
 
 if TYPE_CHECKING:
     from kveval.api.data import fetch_data, list_data
-    from kveval.api.measure import measure_load, plan_load, plan_sweep, sweep
+    from kveval.api.load import measure_load, plan_load
     from kveval.api.memory import estimate_memory
     from kveval.api.runs import build_report, diff, gate, load_run, recommend, show_sample
+    from kveval.api.sweep import plan_sweep, sweep
     from kveval.api.tasks import example_prompts, list_tasks, load_task, score_answer
     from kveval.config.sweep import SweepConfig
     from kveval.tasks.builders.base import Builder, ChatBuilder, Haystack, Needle, Question
@@ -41,9 +42,10 @@ __version__ = "0.1.0"
 
 _OFFERED = {
     "kveval.api.data": ("fetch_data", "list_data"),
-    "kveval.api.measure": ("measure_load", "plan_load", "plan_sweep", "sweep"),
+    "kveval.api.load": ("measure_load", "plan_load"),
     "kveval.api.memory": ("estimate_memory",),
     "kveval.api.runs": ("build_report", "diff", "gate", "load_run", "recommend", "show_sample"),
+    "kveval.api.sweep": ("plan_sweep", "sweep"),
     "kveval.api.tasks": ("example_prompts", "list_tasks", "load_task", "score_answer"),
     "kveval.config.sweep": ("SweepConfig",),
     "kveval.tasks.builders.base": ("Builder", "ChatBuilder", "Haystack", "Needle", "Question"),

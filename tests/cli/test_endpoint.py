@@ -15,7 +15,7 @@ from support.commands import Kveval
 from support.scripted import Reply
 from support.scripted_endpoint import BARE, KEY, ScriptedEndpoint, answering, tokenizer_of
 
-from kveval.api import measure
+from kveval.api import source, sweep
 from kveval.engines.installation import Installation
 from kveval.engines.ports import free_port
 from kveval.errors import EngineNotInstalledError
@@ -37,7 +37,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ScriptedEndpo
             server.handler, server.tokenize = answering(plan), tokenizer_of(plan)
         return plan
 
-    monkeypatch.setattr(measure, "make_plan", remember)
+    monkeypatch.setattr(sweep, "make_plan", remember)
     for server in both.values():
         asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
     yield both
@@ -57,7 +57,7 @@ def attached(
     def no_vllm(_: object) -> Installation:
         raise EngineNotInstalledError("no engine")
 
-    monkeypatch.setattr(measure, "find_installation", no_vllm)
+    monkeypatch.setattr(source, "find_installation", no_vllm)
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
 

@@ -17,7 +17,7 @@ import yaml
 from support.commands import Kveval, refused
 from support.scripted import Reply, ScriptedEngines
 
-from kveval.api import measure
+from kveval.api import source
 from kveval.engines.registry import find_installation
 from kveval.engines.variants import ResolvedVariant
 from kveval.measure.plan.plan import Plan
@@ -176,7 +176,7 @@ def test_bad_flags(
     assert engines.launches == []
 
 
-def test_no_such_file_or_preset(kveval: Kveval, config: Callable[..., str]) -> None:
+def test_an_unknown_file_or_preset_is_refused(kveval: Kveval, config: Callable[..., str]) -> None:
     refused(kveval("sweep", "dmo"), "dmo: neither a file nor a preset", "did you mean 'demo'")
     refused(kveval("sweep", "."), ".: neither a file nor a preset")
 
@@ -188,7 +188,7 @@ def test_a_flag_of_another_kind_is_refused(kveval: Kveval, config: Callable[...,
 
 
 def test_no_engine(kveval: Kveval, config: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "find_installation", find_installation)
+    monkeypatch.setattr(source, "find_installation", find_installation)
     refused(
         kveval("sweep", config(engine={"python": "/none/python"})), "engine.python", "/none/python", "cannot be run"
     )
@@ -203,19 +203,26 @@ def test_a_taken_port(kveval: Kveval, config: Callable[..., str], engines: Scrip
         refused(kveval("sweep", config(engine={"port": port})), f"engine.port: {port} is taken", "use: a free port")
 
 
-def test_an_out_that_is_taken(
+def test_a_folder_with_a_run_is_refused(
     kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines, tmp_path: Path
 ) -> None:
-    assert kveval("sweep", config(), "--out", str(tmp_path / "run"))[0] == 0
-    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
-    result = kveval("sweep", config(seed=3), "--out", str(tmp_path / "run"))
-    refused(result, f"--out {tmp_path}/run: holds a run already", "allowed: an empty or new folder, or --resume")
-    result = kveval("sweep", config(seed=3), "--out", str(tmp_path / "run"), "--resume")
-    refused(result, "--resume: seed was 0 in this run and is 3 now", "or a new --out")
-    after = {path: path.read_bytes() for path in before}
-    assert {path.name for path in before if before[path] != after[path]} <= {"lock"}
+    assert kveval("sweep", config(), "--out", tmp_path / "run")[0] == 0
+    result = kveval("sweep", config(seed=3), "--out", tmp_path / "run")
+    refused(result, f"--out {tmp_path}/run: holds a run already", "or --resume")
 
-    refused(kveval("sweep", config(), "--out", config()), "nightly.yaml: is a file", "allowed: an empty or new folder")
+
+def test_a_run_cannot_go_on_with_another_configuration(
+    kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines, tmp_path: Path
+) -> None:
+    assert kveval("sweep", config(), "--out", tmp_path / "run")[0] == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    result = kveval("sweep", config(seed=3), "--out", tmp_path / "run", "--resume")
+    refused(result, "--resume: seed was 0 in this run and is 3 now")
+    assert {path.name for path in before if before[path] != path.read_bytes()} <= {"lock"}
+
+
+def test_a_file_is_no_run_directory(kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines) -> None:
+    refused(kveval("sweep", config(), "--out", config()), "nightly.yaml: is a file", "an empty or new folder")
 
 
 def test_a_full_disk(

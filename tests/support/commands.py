@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kveval.api import measure
+from kveval.api import load, source, sweep
 from kveval.engines.installation import Installation
 from kveval.load.run import run_load
-from kveval.measure.sweep import sweep
+from kveval.measure.sweep import sweep as ask_variants
 
 from .scripted import AnswersEveryPlan, ScriptedEngines
 
@@ -35,20 +35,20 @@ def refused(result: tuple[int, str, str], *words: str) -> None:
 
 def use_installation(monkeypatch: pytest.MonkeyPatch, installation: Installation) -> None:
     """Makes commands and `import kveval` find this engine on the machine."""
-    monkeypatch.setattr(measure, "find_installation", lambda _: installation)
+    monkeypatch.setattr(source, "find_installation", lambda _: installation)
 
 
 def answer_sweeps(monkeypatch: pytest.MonkeyPatch) -> ScriptedEngines:
     """Makes every sweep ask scripted engines, which answer every question rightly."""
     engines = AnswersEveryPlan()
-    monkeypatch.setattr(measure, "ask_variants", partial(sweep, open_engine=engines))
+    monkeypatch.setattr(sweep, "ask_variants", partial(ask_variants, open_engine=engines))
     return engines
 
 
 def answer_loads(monkeypatch: pytest.MonkeyPatch, engines: ScriptedEngines) -> ScriptedEngines:
     """Makes every load measurement use scripted engines and made-up prompts."""
     open_engine: Any = engines
-    monkeypatch.setattr(measure, "run_load", partial(run_load, open_engine=open_engine))
+    monkeypatch.setattr(load, "run_load", partial(run_load, open_engine=open_engine))
     monkeypatch.setattr("kveval.load.stage.ordinary_tokens", lambda _: tuple(range(100, 400)))
     monkeypatch.setattr("kveval.measure.provenance.git_state", lambda _: None)
     return engines

@@ -10,7 +10,8 @@ from support.commands import answer_sweeps, use_installation
 from support.scripted import ScriptedEngines
 
 import kveval
-from kveval.api import measure
+from kveval.api.source import read_config
+from kveval.api.sweep import SweepResult
 from kveval.config.sweep import validate_config
 from kveval.engines.installation import Installation
 from kveval.errors import ConfigError, RunDirectoryError
@@ -44,7 +45,7 @@ def test_a_sweep_returns_where_its_run_is(keys: dict[str, Any], engines: Scripte
 def test_a_sweep_in_a_notebook_whose_loop_runs_already(keys: dict[str, Any], engines: ScriptedEngines) -> None:
     import asyncio
 
-    async def cell() -> kveval.api.measure.SweepResult:  # type: ignore[name-defined]
+    async def cell() -> SweepResult:
         return kveval.sweep(keys, out="run", progress=False)
 
     assert asyncio.run(cell()).problem is None
@@ -97,11 +98,11 @@ def test_the_default_run_directory_is_named_after_the_file(keys: dict[str, Any],
 
     path = tmp_path / "nightly.yaml"
     path.write_text(yaml.safe_dump(keys))
-    assert measure._read(path, None, {}).out == Path("runs/nightly")
-    assert measure._read(path, "flag", {}).out == Path("flag")
+    assert read_config(path, None, {}).out == Path("runs/nightly")
+    assert read_config(path, "flag", {}).out == Path("flag")
     path.write_text(yaml.safe_dump(keys | {"out": "elsewhere"}))
-    assert measure._read(path, None, {}).out == Path("elsewhere")
-    assert measure._read("demo", None, {}).out == Path("runs/demo")
+    assert read_config(path, None, {}).out == Path("elsewhere")
+    assert read_config("demo", None, {}).out == Path("runs/demo")
 
 
 def test_a_plan_says_that_its_folder_is_taken(keys: dict[str, Any], tmp_path: Path) -> None:

@@ -1,0 +1,53 @@
+"""Reads what `import kveval` takes as a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kveval.config.read import load_config
+from kveval.config.sweep import SweepConfig, validate_config
+from kveval.engines.installation import NOTHING_TO_LAUNCH, Installation
+from kveval.engines.registry import find_installation
+from kveval.errors import ConfigError, InfrastructureError
+from kveval.run.load_results import LoadVariant
+from kveval.run.manifest import VariantRun
+
+ConfigSource = SweepConfig | Mapping[str, Any] | str | Path
+"""A configuration, its keys and values, a YAML file, or the name of a preset such as ``demo``."""
+
+
+def read_config(config: ConfigSource, out: str | Path | None, overrides: Mapping[str, Any]) -> SweepConfig:
+    """Returns the configuration with `overrides`. A file or preset gets a default run directory, ``runs/NAME``.
+
+    Raises:
+        ConfigError: no such file or preset, or a wrong key or value.
+    """
+    changes = {**overrides} if out is None else {**overrides, "out": Path(out)}
+    if isinstance(config, str | Path):
+        read = load_config(str(config), changes)
+        return read if read.out else read.model_copy(update={"out": Path("runs") / Path(config).stem})
+    keys = config.model_dump(exclude_unset=True) if isinstance(config, SweepConfig) else config
+    return validate_config({**keys, **changes})
+
+
+def run_folder(config: SweepConfig) -> Path:
+    """Returns the run directory. Raises ConfigError if there is none."""
+    if config.out is None:
+        raise ConfigError("out: required, not given; use a folder for the run, such as runs/tonight")
+    return config.out
+
+
+def engine_for(config: SweepConfig) -> Installation:
+    """Returns the engine to launch. Servers that already run need none."""
+    return NOTHING_TO_LAUNCH if config.is_attached else find_installation(config.engine)
+
+
+def incomplete(what: str, variants: Mapping[str, VariantRun] | Mapping[str, LoadVariant]) -> InfrastructureError | None:
+    """Returns an error that names the variants that are not complete, or None if all are."""
+    unmeasured = [variant for variant in variants.values() if variant.status != "complete"]
+    if not unmeasured:
+        return None
+    which = "; ".join(f"{variant.name} {variant.status}: {variant.reason}" for variant in unmeasured)
+    return InfrastructureError(f"the {what} is incomplete: {which}")

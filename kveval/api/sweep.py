@@ -1,0 +1,152 @@
+"""Measures accuracy: from a configuration to a run directory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from kveval.api.source import ConfigSource, engine_for, incomplete, read_config, run_folder
+from kveval.config.sweep import SweepConfig
+from kveval.engines.ports import check_port
+from kveval.errors import InfrastructureError, RunDirectoryError
+from kveval.load.plan import describe_load, load_plan_of
+from kveval.load.run import load_stage
+from kveval.measure.interrupt import run_interruptible
+from kveval.measure.plan.describe import describe
+from kveval.measure.plan.plan import Plan, make_plan
+from kveval.measure.progress import BarReporter, LineReporter, Reporter, SilentReporter
+from kveval.measure.sweep import sweep as ask_variants
+from kveval.report.documents.load import load_summary
+from kveval.report.documents.summary import summary
+from kveval.report.html.report import build_report
+from kveval.run.directory import RunDirectory
+from kveval.run.load_results import LoadDocument, read_load
+from kveval.run.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class SweepResult:
+    """What a sweep measured.
+
+    Attributes:
+        path: the run directory. `kveval.load_run` opens it, `kveval.gate` judges it.
+        report: the HTML report.
+        summary: scores, differences and verdicts as data for JSON.
+        load: speed under load. None if the configuration has no `load`.
+        problem: why the run is incomplete. None if every variant answered every sample.
+    """
+
+    path: Path
+    report: Path
+    summary: dict[str, Any]
+    load: LoadDocument | None
+    problem: InfrastructureError | None
+
+
+def sweep(
+    config: ConfigSource,
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    retry_errors: bool = False,
+    progress: bool = True,
+    **overrides: Any,
+) -> SweepResult:
+    """Asks every variant the same questions, compares the answers, and writes the report: ``kveval sweep``.
+
+    Args:
+        config: a `SweepConfig`, a mapping of its keys, a YAML file, or the name of a preset.
+        out: the run directory. A file or preset goes to ``runs/NAME`` by default.
+        resume: go on with the run in `out`, and ask only what is missing.
+        retry_errors: when resuming, ask again what ended as ``engine_error``.
+        progress: print progress on standard error.
+        **overrides: keys of the configuration, such as ``samples=50`` or ``variants=["bf16", "fp8"]``.
+
+    Returns:
+        Where the run and its report are, and a summary. A variant that fails is told in `SweepResult.problem`; the
+        others are still measured.
+
+    Raises:
+        UsageError: the configuration, the model or the folder cannot be used. Nothing was started.
+        InfrastructureError: the baseline could not be started, or does something other than it was asked to.
+        InterruptedRunError: Ctrl-C or SIGTERM. ``resume=True`` goes on.
+
+    Example:
+        >>> result = kveval.sweep("demo", out="runs/first", samples=10)
+        >>> result.problem is None
+        True
+        >>> run = kveval.load_run(result.path)
+    """
+    chosen = read_config(config, out, overrides)
+    path = run_folder(chosen)
+    RunDirectory(path).check_usable(resume=resume)
+    console = Console(stderr=True, quiet=not progress)
+    console.print("planning: reading the model, building prompts", markup=False, highlight=False)
+    plan = _plan(chosen)
+    manifest = run_interruptible(_ask(plan, path, resume, retry_errors, console), path)
+    problem = incomplete("run", manifest.variants)
+    document = summary(path)
+    load = read_load(path) if manifest.config.get("load") else None
+    if load is not None:
+        document["load"] = load_summary(load)
+        problem = problem or incomplete("load", load.variants)
+    return SweepResult(path, build_report(path), document, load, problem)
+
+
+def plan_sweep(
+    config: ConfigSource, *, out: str | Path | None = None, resume: bool = False, **overrides: Any
+) -> dict[str, Any]:
+    """Says what a sweep would do, and starts nothing: ``kveval sweep --dry-run --json``.
+
+    Args:
+        config, out, resume, **overrides: as `sweep` takes them.
+
+    Returns:
+        Variants, cells, samples, tokens, launches and an estimate of the time, as data for JSON.
+
+    Raises:
+        UsageError: the configuration or the model cannot be used.
+
+    Example:
+        >>> plan = kveval.plan_sweep("nightly.yaml", variants=["bf16", "fp8", "int8"])
+        >>> plan["engine_launches"]
+        3
+    """
+    chosen = read_config(config, out, overrides)
+    plan = _plan(chosen)
+    described = describe(plan)
+    if chosen.out is not None:
+        try:
+            RunDirectory(chosen.out).check_usable(resume=resume)
+        except RunDirectoryError as error:
+            described["notes"].append(f"nothing could be measured: {error}")
+    load = plan.config.load
+    return {**described, "load": describe_load(load_plan_of(plan, load)) if load else None}
+
+
+def _plan(config: SweepConfig) -> Plan:
+    if config.engine.port is not None:
+        check_port(config.engine.port)
+    return make_plan(config, engine_for(config))
+
+
+async def _ask(plan: Plan, out: Path, resume: bool, retry_errors: bool, console: Console) -> Manifest:
+    async def ask(reporter: Reporter) -> Manifest:
+        load = load_stage(plan, out, resume=resume, on_status=reporter.status)
+        try:
+            return await ask_variants(
+                plan, out, resume=resume, retry_errors=retry_errors, reporter=reporter, stages=[load] if load else []
+            )
+        finally:
+            if load:
+                load.finish()
+
+    if console.quiet:
+        return await ask(SilentReporter())
+    if console.is_terminal:
+        with BarReporter(console) as bars:
+            return await ask(bars)
+    return await ask(LineReporter(console))
