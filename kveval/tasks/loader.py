@@ -119,7 +119,7 @@ def _scorer(info: TaskInfo, task: Any) -> Callable[[Mapping[str, Any], str], dic
 
 
 def check_scorer(task: Task, sample: Sample, other: Sample) -> None:
-    """Tries a scorer before an engine starts, where a fault costs nothing.
+    """Tries a scorer before an engine starts, when a fault costs nothing.
 
     Raises:
         ConfigError: it fails on one of a few texts as models write them, or returns no metrics in [0, 1].

@@ -1,4 +1,4 @@
-"""Randomness that depends on nothing but an address."""
+"""Makes random generators that depend on an address alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import random
 
 
 def seeded(*address: str | int) -> random.Random:
-    """A generator seeded by sha256 of an address such as (task, context_length, haystack index, seed).
+    """Returns a generator seeded by the sha256 of an address such as (task, context_length, haystack index, seed).
 
     The same address gives the same numbers on every machine, in every order, alone or in a batch.
     """

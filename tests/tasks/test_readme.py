@@ -20,8 +20,7 @@ STAND_IN = PromptFormat.stand_in()
 def included(tmp_path):
     """The folder that "Adding a task" makes."""
     (tmp_path / "tasks").symlink_to(tasks_directory())
-    for block in re.findall(r"^   ```\w+\n(   # my_tasks/.*?)^   ```$", README, re.MULTILINE | re.DOTALL):
-        code = re.sub(r"^   ", "", block, flags=re.MULTILINE)
+    for code in re.findall(r"^```\w+\n(# my_tasks/.*?)^```$", README, re.MULTILINE | re.DOTALL):
         path = tmp_path / code.splitlines()[0].removeprefix("# ")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(code)

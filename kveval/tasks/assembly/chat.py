@@ -1,4 +1,4 @@
-"""A conversation as the token ids a model is sent for it."""
+"""Renders a conversation to the token ids that a model gets for it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _TOOL = {
 
 
 class ChatTemplate:
-    """The chat template of a model directory; read when the first conversation is rendered.
+    """The chat template of a model directory, read when it is first used.
 
-    A conversation becomes what a server's chat endpoint would make of it: the template renders all of it to text, and
-    special tokens in that text are special. (`PromptFormat.encode` keeps those of a prompt's own text plain.)
+    It renders what a server's chat endpoint would render: special tokens in the text are special, where
+    `PromptFormat.encode` treats them as plain text.
 
     Args:
-        variables: of the template, e.g. ``{"enable_thinking": False}``.
-        template: another template than the model's own, as the engine's ``--chat-template`` gives it.
+        variables: variables of the template, such as ``{"enable_thinking": False}``.
+        template: replaces the model's own template, as the engine's ``--chat-template`` does.
     """
 
     def __init__(self, model_dir: Path, variables: Mapping[str, Any], template: str | None = None) -> None:
@@ -48,13 +48,13 @@ class ChatTemplate:
     def _tokenizer(self) -> Any:
         tokenizer = transformers_tokenizer(self._model_dir)
         if not (tokenizer.chat_template or self._template):
-            raise ConfigError(f"messages need a chat template and {self._model_dir} has none; allowed for it: prompt")
+            raise ConfigError(f"messages need a chat template and {self._model_dir} has none; use prompt")
         return tokenizer
 
     def lack(self, *, tools: bool) -> Lack | None:
-        """Why this template cannot serve conversations through a chat endpoint; None when it can.
+        """Says what this template cannot render for a chat endpoint; None if it can render everything.
 
-        ``date``: what it writes depends on the day, so that the server's prompt is not the one planned.
+        ``date`` means that its text depends on the day, so the server's prompt would differ from the planned one.
         """
         try:
             text = self.text(_TURNS, (_TOOL,) if tools else ())
@@ -71,7 +71,7 @@ class ChatTemplate:
         return None
 
     def text(self, messages: Messages, tools: Messages = (), strftime_now: Callable[[str], str] = fixed_date) -> str:
-        """The conversation and the opening of the answer; a last assistant message is its beginning.
+        """Renders the conversation and the opening of the answer. A last message of the assistant is continued.
 
         Raises:
             PlanError: the template does not take these messages.
@@ -97,16 +97,16 @@ class ChatTemplate:
         return text
 
     def encode(self, text: str) -> np.ndarray:
-        """int32 [tokens] of rendered text; special tokens in it are special."""
+        """Encodes rendered text, int32 [tokens]. Special tokens in it are special."""
         return np.array(self._tokenizer.encode(text, add_special_tokens=False), np.int32)
 
     def token_ids(self, messages: Messages, tools: Messages = ()) -> np.ndarray:
-        """int32 [tokens] of `text`; raises as it does."""
+        """Renders and encodes a conversation, int32 [tokens]. Raises what `text` raises."""
         return self.encode(self.text(messages, tools))
 
 
 def _as_the_server_reads(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of earlier tool calls are text in requests and objects in templates (vllm/renderers/chat_utils.py)."""
+    """Turns the arguments of earlier tool calls from text into objects, as vLLM does (vllm/renderers/chat_utils.py)."""
     if message["role"] != "assistant" or not message.get("tool_calls"):
         return dict(message)
     calls = []

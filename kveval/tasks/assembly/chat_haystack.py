@@ -1,4 +1,4 @@
-"""Haystacks for chat endpoints: whole messages or tools around the needles, exact in the tokens of the chat template.
+"""Assembles haystacks for chat endpoints: whole messages or tools, exact in the tokens of the chat template.
 
 The server renders and tokenizes a conversation itself, so token arrays cannot be put together as for other prompts.
 Whole pieces fill the context nearly, and the prose of a last one grows until the rendered prompt has its length.
@@ -87,7 +87,7 @@ class _ChatHaystack:
         if index is None:
             raise PlanError(
                 f"haystack style {self._source.name!r} is used up before context_length {self._cell.context_length} of "
-                f"task {self._task.name!r}; text is never repeated, so choose a shorter context_length"
+                f"task {self._task.name!r}; text is never repeated, so use a shorter context_length"
             )
         return index
 
@@ -108,7 +108,7 @@ class _ChatHaystack:
         return [self._sample(question, words, chat, shared, ids) for question, words, chat, ids in made]
 
     def _pieces(self, words: int) -> list[str]:
-        """Filler and needles in their places, and the elastic piece with so many words."""
+        """Returns filler and needles in their places, and the elastic piece with so many words."""
         pieces: list[str] = []
         used = 0
         for k in self._by_depth:
@@ -124,7 +124,7 @@ class _ChatHaystack:
         return chat, self._template.token_ids(chat.messages, chat.tools)
 
     def _fill(self) -> None:
-        """Chooses filler so that the longest prompt has room for little more than the elastic piece's first words."""
+        """Chooses filler so that the longest prompt has space for little more than the elastic piece's first words."""
         lengths = [len(self._render(question, _LEAST_WORDS)[1]) for question in self._plan.questions]
         self._refuse_short(max(lengths))
         longest = self._plan.questions[lengths.index(max(lengths))]
@@ -142,7 +142,7 @@ class _ChatHaystack:
             self._filler.pop()
 
     def _add(self, free: float, around: float) -> bool:
-        """Adds pieces while they fit, and then the largest of the next few that does. False: none fitted."""
+        """Adds pieces while they fit, then the largest of the next few that fits. Says whether whole pieces fitted."""
         before = len(self._filler)
         while self._counts(index := self._next()) + around <= free:
             self._filler.append(index)

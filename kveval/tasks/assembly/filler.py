@@ -1,4 +1,4 @@
-"""Filler text of haystacks: pieces of a source, tokenized once, with the places where they may be cut."""
+"""Draws filler for a haystack: pieces of a source, tokenized once, with the places where they may be cut."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FillerTokens(NamedTuple):
 
 
 class Filler:
-    """A source under one tokenizer. Every piece is tokenized at most once in the life of this object."""
+    """A source with one tokenizer. Each piece is tokenized at most once."""
 
     def __init__(self, source: TextSource, tokenizer: Tokenizer) -> None:
         self.source = source
@@ -42,14 +42,14 @@ class Filler:
         self._pieces: dict[int, FillerTokens] = {}
 
     def draw(self, rng: random.Random, tokens: int, forbidden: Collection[str], *, opens_context: bool) -> FillerTokens:
-        """At least `tokens` tokens of whole pieces, in an order drawn from `rng`.
+        """Draws whole pieces in random order until they have at least `tokens` tokens.
 
         Args:
-            forbidden: lower-case strings; pieces that would make one of them occur in the text are left out.
-            opens_context: the run is the first thing in the context, so it begins without a separator.
+            forbidden: lower-case strings that must not occur in the text. Pieces that hold one are left out.
+            opens_context: the filler is the first thing in the context, so it begins without a separator.
 
         Raises:
-            PlanError: the source ends before; text is never repeated.
+            PlanError: the source has too little text; text is never repeated.
         """
         tokens += _LEAD_TOKENS
         order = self._tokenized(self.source.order(rng))
@@ -61,7 +61,7 @@ class Filler:
                 if index is None:
                     raise PlanError(
                         f"haystack style {self.source.name!r} ends after {total} tokens of this tokenizer and {tokens} "
-                        "are needed; text is never repeated, so choose a longer style or a shorter context_length"
+                        "are needed; text is never repeated, so use a longer style or a shorter context_length"
                     )
                 chosen.append(index)
                 total += len(self._pieces[index].ids)

@@ -1,4 +1,4 @@
-"""Where needles go in filler, in tokens. Pure functions of arrays."""
+"""Decides where needles stand in the filler, in tokens. Pure functions of arrays."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from kveval.tasks.assembly.filler import FillerTokens
 from kveval.tasks.builders.sources import Cut
 
 SLACK_TOKENS = 8
-"""A prompt has at most this many tokens less than its context_length, and never more than context_length."""
+"""The most tokens by which a prompt may be shorter than its context_length. It is never longer."""
 
 DEPTH_TOLERANCE_PERCENT = 1.0
-"""Needles stand within this much of the asked depth, for the sake of whole sentences."""
+"""The most by which a needle may stand away from the asked depth, to keep sentences whole."""
 
 
 class Placed(NamedTuple):
-    """A needle in its place: `start` tokens of context before it, `tokens` long."""
+    """A needle in its place: `start` tokens of context stand before it, and it is `tokens` long."""
 
     start: int
     tokens: int
 
     def depth_percent(self, context_tokens: int) -> float:
-        """100 * tokens before the needle / tokens of context beside it; in [0, 100]."""
+        """Returns 100 * tokens before the needle / tokens of context without the needle, in [0, 100]."""
         return round(100 * self.start / max(context_tokens - self.tokens, 1), 3)
 
 
 def opener(depths_percent: Sequence[float], context_tokens: int) -> int | None:
-    """The needle that stands at the very start of the context, before any filler."""
+    """Returns the index of the needle that stands at the very start of the context; None if filler does."""
     if not depths_percent:
         return None
     first = min(range(len(depths_percent)), key=lambda k: depths_percent[k])
@@ -37,14 +37,14 @@ def opener(depths_percent: Sequence[float], context_tokens: int) -> int | None:
     return first if depths_percent[first] / 100 * context_tokens < nearly_nothing else None
 
 
-def end_of_filler(cuts: np.ndarray, room_tokens: int) -> int:
-    """Filler tokens used when there is room for `room_tokens`: up to 8 less, to end a sentence or a word.
+def end_of_filler(cuts: np.ndarray, capacity_tokens: int) -> int:
+    """Counts the filler tokens to use: `capacity_tokens` or up to 8 less, to end at a sentence or a word.
 
     Args:
-        cuts: int8 [more than room_tokens], the `Cut` before each token of filler.
+        cuts: int8 [more than capacity_tokens], the `Cut` before each token of filler.
     """
-    low = max(room_tokens - SLACK_TOKENS, 0)
-    window = cuts[low : room_tokens + 1]
+    low = max(capacity_tokens - SLACK_TOKENS, 0)
+    window = cuts[low : capacity_tokens + 1]
     best = min(int(window.max()), Cut.SENTENCE)
     return low + int(np.flatnonzero(window >= best)[-1])
 
@@ -57,14 +57,14 @@ def positions(
     least_cut: Cut,
     opens: int | None,
 ) -> list[tuple[int, int]]:
-    """(filler tokens before it, needle index) of every needle, in order of place.
+    """Returns (filler tokens before it, needle index) of every needle, in order of place.
 
     Args:
         depths_percent: asked of each needle.
         tokens: length of each needle.
         context_tokens: length of the context in which each needle is asked for, all needles included.
         cuts: int8 [filler tokens + 1], the `Cut` before each token of filler and after the last.
-        opens: the needle that stands at the very start, if one does.
+        opens: index of the needle that stands at the very start, if one does.
     """
     placed: list[tuple[int, int]] = []
     low, before = (1 if opens is None else 0), 0
@@ -79,7 +79,7 @@ def positions(
 
 
 def _cut_near(cuts: np.ndarray, target: float, tolerance: float, low: int, least_cut: Cut) -> int:
-    """The place nearest `target` and not below `low`: a sentence end within the tolerance, else the least cut."""
+    """Finds the place nearest `target`, from `low`: a sentence end within the tolerance, else the least cut."""
     target = min(max(target, low), len(cuts) - 1)
     first, last = max(low, int(np.ceil(target - tolerance))), int(target + tolerance)
     for kind in (max(Cut.SENTENCE, least_cut), least_cut):
@@ -93,7 +93,7 @@ def _cut_near(cuts: np.ndarray, target: float, tolerance: float, low: int, least
 def interleave(
     filler: FillerTokens, planted: Sequence[np.ndarray], places: Sequence[tuple[int, int]], end: int
 ) -> tuple[np.ndarray, dict[int, Placed]]:
-    """Context of `end` filler tokens with all needles in their places, and where each needle is in it."""
+    """Builds the context of `end` filler tokens and all needles, and says where each needle is in it."""
     parts: list[np.ndarray] = []
     placed: dict[int, Placed] = {}
     used, before = 0, 0

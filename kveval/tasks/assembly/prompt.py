@@ -1,4 +1,4 @@
-"""How a model wants its prompts: which tokens stand before and after the text of a task."""
+"""Puts a task's text into the form that a model expects: the tokens before and after it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TOKENIZER_FILES = (
 
 
 def fixed_date(layout: str) -> str:
-    """Stands in for templates' clock: a prompt must not depend on the day it is made."""
+    """Formats one fixed date for chat templates, because a prompt must not depend on the day it is made."""
     return datetime(2024, 7, 26).strftime(layout)
 
 
@@ -48,7 +48,7 @@ class PromptFormat:
         suffix_ids: int32, sent last: the end of the user turn and the opening of the answer. Empty for completion.
         tokenizer_sha256: over the tokenizer's files.
         chat_template_sha256: None for completion.
-        bos_id: the tokenizer's beginning-of-sequence token; None without one.
+        bos_id: the tokenizer's beginning-of-sequence token, if it has one.
     """
 
     name: str
@@ -67,7 +67,7 @@ class PromptFormat:
         style: Literal["auto", "chat", "completion"] = "auto",
         chat_template_kwargs: Mapping[str, Any] | None = None,
     ) -> PromptFormat:
-        """Reads the tokenizer of a model directory; never the network.
+        """Reads the tokenizer of a model directory. Never uses the network.
 
         Args:
             style: ``auto`` is chat when the model has a chat template.
@@ -81,8 +81,7 @@ class PromptFormat:
         template = tokenizer.get_chat_template() if tokenizer.chat_template else None
         if style == "chat" and template is None:
             raise ConfigError(
-                f"prompt style 'chat' needs a chat template and {model_dir} has none; "
-                "allowed for this model: auto, completion"
+                f"prompt style 'chat' needs a chat template and {model_dir} has none; use auto or completion"
             )
         backend = tokenizer.backend_tokenizer
         if style == "completion" or template is None:
@@ -107,7 +106,7 @@ class PromptFormat:
 
     @classmethod
     def stand_in(cls) -> PromptFormat:
-        """Completion prompts of a tokenizer that needs no model: to look at tasks and to test them."""
+        """Makes completion prompts without a model, to look at tasks and to test them."""
         tokenizer = StandInTokenizer()
         nothing = np.zeros(0, np.int32)
         digest = hashlib.sha256(tokenizer.name.encode()).hexdigest()
@@ -115,7 +114,7 @@ class PromptFormat:
 
     @property
     def first_token_ids(self) -> tuple[int, ...]:
-        """Up to eight ids every prompt starts with: shows a missing or doubled beginning-of-sequence token."""
+        """Returns the ids that every prompt starts with, at most eight, to show a missing or doubled first token."""
         return tuple(int(token) for token in self.prefix_ids[:8])
 
     @property
@@ -123,23 +122,23 @@ class PromptFormat:
         return self.bos_id is not None and self.first_token_ids[:1] == (self.bos_id,)
 
     def encode(self, text: str) -> np.ndarray:
-        """int32 [tokens] of a piece of a prompt. Adds nothing; special tokens spelled in the text stay text."""
+        """Encodes a piece of a prompt, int32 [tokens]. Adds nothing. Special tokens spelled in the text stay text."""
         return self.tokenizer.encode([text])[0].ids
 
     @cached_property
     def ids_by_text(self) -> Mapping[str, int]:
-        """Every token whose own text no other token has. Takes a second or two of a large vocabulary."""
+        """Maps each text that only one token has to that token. Takes a second or two for a large vocabulary."""
         texts = [(self.decode([token]), token) for token in range(self.tokenizer.vocab_size)]
         times = Counter(text for text, _ in texts)
         return {text: token for text, token in texts if times[text] == 1}
 
     def spell(self, ids: Iterable[int]) -> tuple[str, int]:
-        """Token ids as text, and how many tokens the tokenizer makes of that text again."""
+        """Decodes token ids, and counts the tokens that encoding the text again gives."""
         text = self.decode(ids)
         return text, self.tokenizer.count(text)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The exact text of token ids, special tokens written out."""
+        """Decodes token ids to their exact text, special tokens included."""
         return self.tokenizer.decode(ids)
 
 
@@ -159,7 +158,7 @@ def transformers_tokenizer(model_dir: Path) -> Any:
 
 
 def _completion_frame(tokenizer: Any) -> np.ndarray:
-    """What the tokenizer itself puts before a text: usually its beginning-of-sequence token or nothing."""
+    """Returns what the tokenizer puts before a text: usually its beginning-of-sequence token or nothing."""
     bare = tokenizer.encode("a", add_special_tokens=False)
     framed = tokenizer.encode("a", add_special_tokens=True)
     starts = [i for i in range(len(framed) - len(bare) + 1) if framed[i : i + len(bare)] == bare]
@@ -175,15 +174,13 @@ def _split_template(tokenizer: Any, variables: dict[str, Any], model_dir: Path) 
     except Exception as error:  # a template is code of the model's author and may raise anything
         raise ConfigError(f"the chat template of {model_dir} fails: {error}") from error
     if text.count(_MARKER) != 1:
-        raise ConfigError(
-            f"the chat template of {model_dir} repeats or drops the user's text; allowed for it: completion"
-        )
+        raise ConfigError(f"the chat template of {model_dir} repeats or drops the user's text; use completion")
     opening, closing = text.split(_MARKER)
     return opening, closing
 
 
 def _vocab_size(model_dir: Path, tokens: int) -> int:
-    """Embeddings of the model; a tokenizer may know more tokens than its model."""
+    """Counts the model's embeddings; a tokenizer may know more tokens than its model."""
     try:
         config = json.loads((model_dir / "config.json").read_text())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Text to token ids and back, such that pieces encoded apart decode to the concatenated text."""
+"""Encodes text in pieces so that the joined pieces decode to the joined text."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ class Tokenizer(Protocol):
     vocab_size: int
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
-        """One encoding per text, without special tokens, whatever the text spells."""
+        """Encodes each text. Special tokens spelled in it stay text."""
         ...
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The exact text of tokens, special ones written out."""
+        """Decodes tokens to their exact text, special ones included."""
         ...
 
     def count(self, text: str) -> int:
-        """Tokens a server makes of a whole prompt: special tokens written out in it are special, none are added."""
+        """Counts the tokens that a server makes of a whole prompt. Special tokens in it are special; none are added."""
         ...
 
     def __hash__(self) -> int: ...
 
 
 class FastTokenizer:
-    """A Hugging Face fast tokenizer, used below transformers, where nothing is added, stripped or cleaned up.
+    """A Hugging Face fast tokenizer, used without transformers, so that nothing is added, stripped or cleaned up.
 
     Some tokenizers (Llama 2's) put a space before whatever they are given. A guard text in front of each piece takes
     that space; its tokens are cut off again.

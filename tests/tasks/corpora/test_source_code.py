@@ -77,5 +77,5 @@ def test_the_pinned_package_is_read_whole():
 
 def test_filler_is_code_in_whole_lines_at_whole_excerpts():
     stand_in = PromptFormat.stand_in()
-    run = Filler(code_base(), stand_in.tokenizer).run(random.Random(0), 4000, [], opens_context=True)
+    run = Filler(code_base(), stand_in.tokenizer).draw(random.Random(0), 4000, [], opens_context=True)
     assert stand_in.decode(run.ids).startswith("# file: django/")

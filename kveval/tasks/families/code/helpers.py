@@ -1,4 +1,4 @@
-"""Made-up functions to plant among real ones: links of call chains, and helpers with arithmetic nobody can guess."""
+"""Makes up functions to plant among real ones: links of call chains, and helpers with arithmetic nobody can guess."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MEANINGS = ("weight", "distance", "season", "volume", "age", "rank", "height", 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A file that is not in the package, in a folder that is."""
+    """A made-up file in a real folder of the package."""
 
     path: str
 
@@ -40,12 +40,12 @@ class Place:
 
     @property
     def module(self) -> str:
-        """Its dotted name."""
+        """Returns its dotted name."""
         return self.path.removesuffix(".py").replace("/", ".")
 
 
 def chain(names: Sequence[str], value: str, places: Sequence[Place], rng: random.Random) -> list[Excerpt]:
-    """Functions of which each calls the next and the last returns `value`."""
+    """Makes functions, each of which calls the next; the last returns `value`."""
     excerpts = []
     for name, callee, place in zip(names, [*names[1:], None], places, strict=True):
         argument = rng.choice(_ARGUMENTS)
@@ -59,9 +59,9 @@ class Helper:
     """A function of three whole numbers with random constants.
 
     Attributes:
-        subject: what its docstring says it returns; the question speaks of it by this.
+        subject: what its docstring says it returns. The question calls it by this.
         parameters: names in the order of the signature.
-        meanings: what each parameter is, in the same order; the question speaks of them by these.
+        meanings: what each parameter is, in the same order. The question calls them by these.
         positional: how many parameters may be given by position, from 1; the rest by name only.
         factors: of the parameters in the sum.
         modulus, remainder, step: when the sum modulo `modulus` is above `remainder`, `step` is taken off.
@@ -110,12 +110,12 @@ class Helper:
         )
 
     def __call__(self, *values: int) -> int:
-        """What the source computes, from values in the order of the signature."""
+        """Computes what the source computes, from values in the order of the signature."""
         total = sum(value * factor for value, factor in zip(values, self.factors, strict=True))
         return total - self.step if total % self.modulus > self.remainder else total
 
     def call(self, arguments: Sequence[str]) -> str:
-        """A call in Python, from arguments in the order of the signature."""
+        """Writes a call in Python, from arguments in the order of the signature."""
         parts = [
             argument if i < self.positional else f"{name}={argument}"
             for i, (name, argument) in enumerate(zip(self.parameters, arguments, strict=True))
@@ -124,5 +124,5 @@ class Helper:
 
 
 def subjects(count: int, rng: random.Random) -> list[str]:
-    """``lantern tariff``, none twice."""
+    """Draws subjects such as ``lantern tariff``, none twice."""
     return rng.sample([f"{noun} {measure}" for noun in NOUNS for measure in _MEASURES], count)

@@ -1,4 +1,4 @@
-"""Made-up names and numbers for code: no library has them, so nobody knows them without reading."""
+"""Makes up names and numbers for code. No library has them, so a model must read to know them."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ class MadeUpNames:
         self.drawn: set[str] = set()
 
     def function(self, avoid: Collection[str] = ()) -> str:
-        """``merge_lantern``.
+        """Draws a name such as ``merge_lantern``.
 
         Args:
-            avoid: lower-case words that may not be part of it.
+            avoid: lower-case words that must not be part of it.
         """
         return self._draw((_VERBS, NOUNS), "_", avoid)
 
     def variable(self) -> str:
-        """``amber_falcon``."""
+        """Draws a name such as ``amber_falcon``."""
         return self._draw((ADJECTIVES, NOUNS), "_", ())
 
     def word(self) -> str:
-        """``amber-falcon``."""
+        """Draws a name such as ``amber-falcon``."""
         return self._draw((ADJECTIVES, NOUNS), "-", ())
 
     def class_name(self) -> str:
-        """``AmberFalcon``."""
+        """Draws a name such as ``AmberFalcon``."""
         return self._draw((ADJECTIVES, NOUNS), "", ())
 
     def number(self, digits: int) -> str:
-        """A whole number of so many digits."""
+        """Draws a whole number of so many digits."""
         for _ in range(_TRIES):
             text = str(self._rng.randrange(10 ** (digits - 1), 10**digits))
             if text not in self.drawn:

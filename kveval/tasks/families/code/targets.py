@@ -1,7 +1,7 @@
-"""Definitions to plant and to ask about: real code with one thing in it replaced.
+"""Makes definitions to plant and to ask about: real code with one thing in it replaced.
 
-What is asked for is never what the package says but something made up that took its place. A model that knows the
-package by heart knows nothing of the answer.
+The answer is always something made up that replaced what the package says, so knowing the package by heart does not
+help.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Target:
 
     Attributes:
         answer: as code.
-        about: what the question says of it: a description, a phrase, or the beginning of a line.
-        original: strings of the unchanged definition; filler that holds one is left out.
+        about: how the question refers to it: a description, a phrase, or the beginning of a line.
+        original: strings of the unchanged definition. Filler that holds one is left out.
     """
 
     excerpt: Excerpt
@@ -38,11 +38,11 @@ class Target:
 
 
 Making = Callable[[Definition, MadeUpNames], Target | None]
-"""Makes a target of a definition, or None where the definition does not lend itself to it."""
+"""Makes a target of a definition; None if the definition is not suitable."""
 
 
 def described(definition: Definition, made_up: MadeUpNames) -> Target | None:
-    """A function without its docstring and under a made-up name; about: the docstring's first paragraph."""
+    """Removes a function's docstring and changes its name. The question quotes the docstring's first paragraph."""
     if definition.is_class or '"' not in definition.excerpt.code or definition.name.startswith("__"):
         return None
     node, source = definition.tree(), definition.source()
@@ -65,7 +65,7 @@ def described(definition: Definition, made_up: MadeUpNames) -> Target | None:
 
 
 def default_value(definition: Definition, made_up: MadeUpNames) -> Target | None:
-    """A function with another default value for one parameter; about: ``the parameter x of the function y``."""
+    """Replaces the default value of one parameter. The question names the parameter and the function."""
     if not _askable(definition) or definition.is_class or "=" not in definition.excerpt.code:
         return None
     node, source = definition.tree(), definition.source()
@@ -83,7 +83,7 @@ def default_value(definition: Definition, made_up: MadeUpNames) -> Target | None
 
 
 def parent_class(definition: Definition, made_up: MadeUpNames) -> Target | None:
-    """A class with another parent; about: the class."""
+    """Replaces the parent of a class. The question names the class."""
     if not _askable(definition) or not definition.is_class:
         return None
     node, source = definition.tree(), definition.source()
@@ -95,7 +95,7 @@ def parent_class(definition: Definition, made_up: MadeUpNames) -> Target | None:
 
 
 def decorator(definition: Definition, made_up: MadeUpNames) -> Target | None:
-    """A function with another decorator; about: the function."""
+    """Replaces the decorator of a function. The question names the function."""
     if not _askable(definition) or definition.is_class or not definition.source().startswith("@"):
         return None
     node, source = definition.tree(), definition.source()
@@ -107,7 +107,7 @@ def decorator(definition: Definition, made_up: MadeUpNames) -> Target | None:
 
 
 def signature(definition: Definition, made_up: MadeUpNames) -> Target | None:
-    """A function under a made-up name with made-up parameters; about: the line that begins its wrapper."""
+    """Replaces a function's name and parameters. The question gives the beginning of its wrapper's first line."""
     if definition.is_class or definition.name.startswith("__") or not _SHORTEST <= len(definition.source()) <= _LONGEST:
         return None
     node, source = definition.tree(), definition.source()
@@ -128,7 +128,7 @@ def signature(definition: Definition, made_up: MadeUpNames) -> Target | None:
 def planted(
     definitions: Sequence[Definition], order: Sequence[int], made_up: MadeUpNames, making: Sequence[Making]
 ) -> list[Target]:
-    """One target for each of `making`, from definitions in the given order.
+    """Makes one target with each of `making`, from definitions in the given order.
 
     No two share a name or a description, and none mentions the answer to another.
     """
@@ -144,17 +144,17 @@ def planted(
 
 
 def first_paragraph(docstring: str) -> str:
-    """The first paragraph of a docstring on one line."""
+    """Returns the first paragraph of a docstring on one line."""
     return " ".join(docstring.strip().split("\n\n")[0].split())
 
 
 def words(text: str) -> set[str]:
-    """Lower-case words of a text."""
+    """Returns the lower-case words of a text."""
     return {word.lower() for word in _WORD.findall(text)}
 
 
 def replaced(source: str, changes: Sequence[tuple[int, int, str]]) -> str:
-    """Text with spans (first character, past-last, new text) replaced; spans do not overlap."""
+    """Replaces spans (first character, past-last, new text) of a text. Spans must not overlap."""
     for first, past, text in sorted(changes, reverse=True):
         source = source[:first] + text + source[past:]
     return source
@@ -196,7 +196,7 @@ def _arguments(node: FunctionNode) -> list[ast.arg]:
 
 
 def _has_own_scopes(node: ast.FunctionDef) -> bool:
-    """Functions in the function, or f-strings, whose columns older Pythons do not know."""
+    """Says whether a function holds functions, or f-strings, whose columns older Pythons do not know."""
     inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.JoinedStr, ast.ClassDef)
     return any(isinstance(child, inner) for statement in node.body for child in ast.walk(statement))
 

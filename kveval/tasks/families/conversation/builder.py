@@ -1,7 +1,7 @@
-"""Facts told in a conversation, changed later, and told of somebody else: what is true of the user in the end?
+"""Plants facts that the user of a conversation tells and changes later, and asks for their last value.
 
 Every fact is a number the user calls their own. Many turns back it is told, later it is changed, and somewhere
-another person's is mentioned. Some questions ask for what was only ever said of somebody else.
+another person's is mentioned. Some questions ask for a fact that was told of somebody else only.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ANOTHERS = (
     "By the way, {name}'s {thing} is {value}.",
 )
 _REPLIES = ("I will keep that in mind.", "Noted.", "All right, thank you.", "Thank you for telling me.")
-# The first telling stands in the part of the context before the update, short of its last tenth.
+# A fact is first told in the first 90% of the context before its update.
 _LATEST_TELLING = 0.9
 
 
@@ -52,7 +52,7 @@ class UpdatedFacts(ChatBuilder):
     """Plants a fact, its update and somebody else's fact for each question.
 
     Attributes:
-        absent_share: share of questions about what was said of somebody else only, in [0, 1].
+        absent_share: share of questions about a fact that was told of somebody else only.
     """
 
     chat_form = "messages"

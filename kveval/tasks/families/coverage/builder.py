@@ -1,4 +1,4 @@
-"""Summaries that can be checked: decisions of a council recorded among prose, and questions that ask for several.
+"""Plants decisions of a council in prose and asks for several: a summary that can be checked.
 
 A decision is one sentence with a department, somebody in charge, a month, a project and an amount of money. Project and
 amount are unique, so that an answer can be told to hold a decision or not without a judge.
@@ -141,7 +141,7 @@ def _decisions(count: int, rng: random.Random) -> list[_Decision]:
 
 
 def _dealt(kinds: Sequence[str], count: int, rng: random.Random) -> list[str]:
-    """`count` values of count / 4 kinds in random order, 3 to 5 of each, so that a group's size tells nothing."""
+    """Deals `count` values of count / 4 kinds in random order, 3 to 5 of each, so that a group's size tells nothing."""
     chosen = rng.sample(kinds, count // GROUP)
     uneven = rng.sample(range(len(chosen)), 2 * rng.randint(0, len(chosen) // 2))
     sizes = [GROUP] * len(chosen)
@@ -154,7 +154,7 @@ def _dealt(kinds: Sequence[str], count: int, rng: random.Random) -> list[str]:
 
 
 def _listed(decisions: Sequence[_Decision]) -> Iterator[tuple[str, list[int]]]:
-    """All questions of the ``list`` form and the decisions each asks for."""
+    """Yields all questions of the ``list`` form and the decisions each asks for."""
     ask = "List every decision {} with its project and its amount in euros, and no other decision."
     for kind, words in (
         ("department", "of the {} department"),
@@ -175,7 +175,7 @@ def _listed(decisions: Sequence[_Decision]) -> Iterator[tuple[str, list[int]]]:
 
 
 def _summarized(decisions: Sequence[_Decision]) -> Iterator[tuple[str, list[int]]]:
-    """All questions of the ``summary`` form and the decisions each asks for."""
+    """Yields all questions of the ``summary`` form and the decisions each asks for."""
     for pair in combinations(dict.fromkeys(decision.department for decision in decisions), 2):
         text = (
             f"Summarize in one paragraph what was decided for the {pair[0]} and for the {pair[1]} department. Mention "

@@ -1,4 +1,4 @@
-"""Long outputs that can be checked position by position: copy a slice of a list, or change every entry of it.
+"""Asks for long outputs that can be checked entry by entry: copy a slice of a list, or change every entry of it.
 
 The slices asked for are planted in a ledger that looks the same all over. A few slices overlap in one stretch of the
 list, so that long slices and many questions fit short contexts too; no two begin at the same entry.
@@ -97,7 +97,7 @@ _RULES: tuple[tuple[str, Callable[[Entry], Entry]], ...] = (
 
 
 def _starts(slices: int, stretches: int, step: int) -> list[list[int]]:
-    """Where the slices of each stretch begin in it."""
+    """Says at which entries of each stretch its slices begin."""
     bounds = [k * slices // stretches for k in range(stretches + 1)]
     return [[step * i for i in range(past - first)] for first, past in pairwise(bounds)]
 

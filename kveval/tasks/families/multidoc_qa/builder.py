@@ -1,7 +1,7 @@
 """Questions answered by documents among many: SQuAD's need one of them, HotpotQA's two.
 
 The documents that answer are the needles, each whole and at a depth of its own; all other documents are filler. No
-answer occurs in a document that is not there to give it, so a question is answered where its depth says or not at all.
+answer occurs in another document, so a question is answered at its depth or not at all.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 @dataclass(frozen=True)
 class _Asked:
-    """A query as one haystack poses it.
+    """A query as one haystack asks it.
 
     Attributes:
         planted: documents put into the haystack for it.
@@ -176,30 +176,30 @@ class TwoHop(DocumentTask):
 
 
 def _share(queries: Sequence[Query], number: int, rng: random.Random) -> Iterator[Query]:
-    """The queries of a sample's own share in random order, then all others: in a cell, hardly one comes twice."""
+    """Yields a sample's own share of queries in random order, then all others, so that a cell hardly repeats one."""
     own = list(queries[number % _SHARES :: _SHARES])
     yield from rng.sample(own, len(own))
     yield from rng.sample(queries, len(queries))
 
 
 def _depths(asked: Sequence[_Asked], numbers: range, depth_shift: float, rng: random.Random) -> list[list[float]]:
-    """Depths of the documents of every question.
+    """Draws the depths of the documents of every question.
 
     First documents, second documents, and those of questions without an answer have a grid over the context each, in
-    an order and with a depth_shift of its own, so that no depth tells another.
+    an order and with a shift of their own, so that the depth of one tells nothing about another.
     """
-    phases = _phases(numbers, depth_shift)
+    shifts = _depth_shifts(numbers, depth_shift)
     depths: list[list[float]] = [[] for _ in asked]
     for absent in (False, True):
         group = [i for i, each in enumerate(asked) if each.absent is absent]
         for _ in range(max((len(asked[i].planted) for i in group), default=0)):
-            grid = depths_percent(len(group), next(phases))
+            grid = depths_percent(len(group), next(shifts))
             for i, depth in zip(group, rng.sample(grid, len(grid)), strict=True):
                 depths[i].append(depth)
     return depths
 
 
-def _phases(numbers: range, depth_shift: float) -> Iterator[float]:
+def _depth_shifts(numbers: range, depth_shift: float) -> Iterator[float]:
     """Yields the given shift, then others in [0, 1) that are as even over the haystacks of a cell.
 
     Steps of the golden ratio from haystack to haystack: https://en.wikipedia.org/wiki/Low-discrepancy_sequence

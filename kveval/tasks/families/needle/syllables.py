@@ -1,4 +1,4 @@
-"""Words of three made-up syllables: as many as a long list needs, alike in length, and known to nobody."""
+"""Makes up words of three syllables: enough for long lists, equal in length, and unknown to every model."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _STRIDE = 123_457  # shares no factor with MADE_UP_WORDS, so that neighbours are
 
 
 def made_up_word(number: int) -> str:
-    """A word of six letters such as ``tamiro``; different for every number from 0 to MADE_UP_WORDS - 1."""
+    """Returns a word of six letters such as ``tamiro``, another for every number from 0 to MADE_UP_WORDS - 1."""
     rest, third = divmod(number * _STRIDE % MADE_UP_WORDS, len(_SYLLABLES))
     first, second = divmod(rest, len(_SYLLABLES))
     return _SYLLABLES[first] + _SYLLABLES[second] + _SYLLABLES[third]
 
 
 def draw_words(count: int, rng: random.Random, initial: str | None = None) -> list[str]:
-    """`count` different words, all with the same initial if one is given."""
+    """Draws `count` different words, all with the same initial if one is given."""
     firsts = [syllable for syllable in _SYLLABLES if initial in (None, syllable[0])]
     found: dict[str, None] = {}
     while len(found) < count:

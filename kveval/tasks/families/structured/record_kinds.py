@@ -1,4 +1,4 @@
-"""Records to plant and to extract: what fields they have, how they read in prose and in a register."""
+"""Kinds of records: what fields they have, and how they read in prose and in a register."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class RecordKind:
     """One kind of record.
 
     Attributes:
-        noun, plural: what to call it.
-        key: field that names a record; no two records of a haystack share it.
+        noun, plural: its name.
+        key: field that names a record. No two records of a haystack share it.
         group: field by which several records are asked for.
         properties: JSON schema of every field.
         draw: fields of a record but `key` and `group`.
@@ -57,12 +57,12 @@ class RecordKind:
     line: Callable[[Record], str]
 
     def record(self, rng: random.Random, group: str | None = None) -> Record:
-        """A new record with its fields in the order of the schema."""
+        """Draws a record, its fields in the order of the schema."""
         fields = self.draw(rng) | {self.key: self.draw_key(rng), self.group: group or self.draw_group(rng)}
         return {name: fields[name] for name in self.properties}
 
     def schema(self) -> dict[str, Any]:
-        """JSON schema of one record; every field is required and no other is allowed."""
+        """Returns the JSON schema of one record: all fields are required and no others are accepted."""
         return {
             "type": "object",
             "properties": {name: dict(schema) for name, schema in self.properties.items()},
@@ -84,7 +84,7 @@ def _name(rng: random.Random) -> str:
 
 
 def _decimal(rng: random.Random, low: int, high: int) -> float:
-    """A number with two decimals, the last of them not 0; the bounds are in hundredths."""
+    """Draws a number with two decimals, the last not 0. The bounds are in hundredths."""
     return (rng.randrange(low, high) // 10 * 10 + rng.randrange(1, 10)) / 100
 
 

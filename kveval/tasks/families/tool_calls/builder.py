@@ -1,4 +1,4 @@
-"""Requests that take function calls: functions far away in a long catalogue, or arguments far back in a talk."""
+"""Asks for function calls: the functions stand in a long catalogue, or the arguments far back in a conversation."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ToolTask(ChatBuilder):
     """Asks requests that take function calls. Subclasses say where the functions and the arguments stand.
 
     Attributes:
-        absent_share: share of requests that no function serves, in [0, 1].
+        absent_share: share of requests that no function serves.
         tool_choice: ``auto``, or ``required``, where the engine forces a call and none can be absent.
     """
 
@@ -72,12 +72,12 @@ class ToolTask(ChatBuilder):
         return max((context_length - _FIXED_TOKENS) // self.tokens_per_question, 1)
 
     def _kinds(self, numbers: range, instead: Kind) -> list[Kind]:
-        """Answerable kinds in turn; `instead` where no function is to serve the request."""
+        """Takes the answerable kinds in turn, and `instead` where no function may serve the request."""
         return [instead if is_absent(n, self.absent_share) else _ANSWERABLE[n % len(_ANSWERABLE)] for n in numbers]
 
 
 class InCatalogue(ToolTask):
-    """The functions of each request stand somewhere in a long catalogue; the request comes last.
+    """Plants the functions of each request in a long catalogue; the request comes last.
 
     A request that no function serves is one of BFCL's simple ones whose function is left out, with all like it.
     """
@@ -114,9 +114,9 @@ class InCatalogue(ToolTask):
 
 
 class InConversation(ToolTask):
-    """A few functions, and a long conversation; every request was made somewhere in it under a name of its own.
+    """Makes every request under its own name somewhere in a long conversation, with a few functions before it.
 
-    The last turn says the name only. A request that no function serves is one of BFCL's irrelevant ones.
+    The last turn gives only the name. A request that no function serves is one of BFCL's irrelevant ones.
     """
 
     tokens_per_question: ClassVar = 650
@@ -155,7 +155,7 @@ def _draw(
     planted: Callable[[ToolRequest, int], Sequence[ToolFunction]],
     numbers: range,
 ) -> list[ToolRequest]:
-    """One request of each kind, none of which a function planted for another may serve.
+    """Draws one request of each kind, so that no function planted for one may serve another.
 
     Args:
         planted: (request, number) -> the functions put into the haystack for it.

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kveval.errors import ConfigError
+from kveval.tasks.builders.base import Builder, Haystack, Needle, Question, depths_percent, evenly_spaced
+
+
+@dataclass(frozen=True)
+class Facts(Builder):
+    keys: int = 16
+
+    def haystack(self, numbers, depth_shift, rng):
+        return Haystack([], [])
+
+
+def test_a_builder_takes_its_fields_from_the_metadata():
+    assert Facts.from_metadata({"version": 1, "keys": 3}) == Facts(3)
+
+
+def test_a_field_that_the_metadata_leaves_out_keeps_its_default():
+    assert Facts.from_metadata({}) == Facts(16)
+
+
+def test_a_value_out_of_range_is_refused():
+    with pytest.raises(ConfigError, match="keys=0; use a whole number from 1"):
+        Facts.from_metadata({"keys": 0})
+
+
+def test_a_context_holds_any_number_of_questions_by_default():
+    assert Facts().most_questions(1024) is None
+
+
+def test_a_question_about_one_needle_has_all_others_as_distractors():
+    question = Question.about({}, ["a", "b", "c"], 1)
+    assert (question.answers, question.needles, question.distractors) == (("b",), (1,), ("a", "c"))
+
+
+def test_a_question_about_several_needles_has_all_their_answers():
+    question = Question.about({}, ["a", "b", "c"], 2, 0)
+    assert (question.answers, question.needles, question.distractors) == (("c", "a"), (2, 0), ("b",))
+
+
+def test_needles_of_texts_keep_their_order():
+    assert evenly_spaced(["a", "b"], 0.5, lead="\n") == [Needle("a", 25.0, "\n"), Needle("b", 75.0, "\n")]
+
+
+@given(needles=st.integers(1, 50), depth_shift=st.floats(0, 1, exclude_max=True))
+def test_depths_are_evenly_spaced(needles, depth_shift):
+    depths = depths_percent(needles, depth_shift)
+    assert all(0 <= depth <= 100 for depth in depths)
+    assert np.allclose(np.diff(depths), 100 / needles)
