@@ -32,7 +32,7 @@ _NUMBER_WORDS = {
 
 _ESCAPE = re.compile(r"\\(?=[-+#.,_*`])|\{(?=,\})|(?<=\{,)\}")
 _EMPHASIS = re.compile(r"(?<!\w)(_{1,3})(?=[^\W_])(.{0,200}?[^\s_])\1(?!\w)")
-_LIST_MARK = re.compile(rf"^\W*\d{{1,3}}[.)](?=\s*\d{{{LONG_NUMBER_DIGITS}}})|^[^\S\n]*[-–](?=\d)", re.MULTILINE)
+_LIST_MARK = re.compile(rf"^[^\w\n]*\d{{1,3}}[.)](?=\s*\d{{{LONG_NUMBER_DIGITS}}})|^[^\S\n]*[-–](?=\d)", re.MULTILINE)
 _RAISED = re.compile(r"(?<=\d)(?=[⁰¹²³⁴-⁹¼-¾⅐-⅞])")
 _ACCENT = regex.compile(r"(?<=[\s\p{Latin}\p{Greek}\p{Cyrillic}\p{Arabic}\p{Hebrew}])\p{M}+")
 _UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}ー\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*")

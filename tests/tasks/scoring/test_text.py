@@ -72,3 +72,12 @@ def test_the_readme_says_which_options_a_family_uses(said, module):
     [options] = [row.split("|")[3] for row in section.splitlines() if row.startswith("|") and said in row.split("|")[1]]
     used = {field.name for field in fields(Normalizer) if getattr(module.NORMALIZER, field.name)}
     assert set(re.findall(r"\w+", options)) - {"none"} == used
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "piece", ["\n", "*", "1.", "-\n", "_a", "\\", "minus ", "1 000 ", "値", "e\u0301", "a'"], ids=repr
+)
+@pytest.mark.parametrize("normalizer", IN_USE.values(), ids=IN_USE.keys())
+def test_a_degenerate_output_is_read_in_little_time(normalizer, piece):
+    assert not normalizer.names(piece * 30_000, "48213")

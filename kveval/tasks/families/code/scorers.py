@@ -20,7 +20,9 @@ from kveval.tasks.scoring.thinking import answer_of
 NORMALIZER = CODE
 
 _PATH = re.compile(r"(?<![\w./-])[\w./-]*/[\w./-]+|\b\w+\.py\b")
-_PREFIX = re.compile(r"\b(?:\w+(?:\.|::|#))+(?=\w*[^\W_]_)")
+_QUALIFIED = re.compile(r"\b\w+(?:(?:\.|::|#)\w+)+")
+_SEPARATOR = re.compile(r"(\.|::|#)")
+_UNDERSCORE = re.compile(r"[^\W_]_")
 _ARGUMENTS = re.compile(r"(?<=\w)\([^()]*\)")
 
 
@@ -41,7 +43,7 @@ def function_named(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, 
     question.
     """
     answer = answer_of(results[0])
-    bare = _PREFIX.sub("", _ARGUMENTS.sub("", _PATH.sub("", NORMALIZER.plain(answer))))
+    bare = _QUALIFIED.sub(_without_prefix, _ARGUMENTS.sub("", _PATH.sub("", NORMALIZER.plain(answer))))
     known = set(NORMALIZER.words(doc["question"]))
     names = (word for word in NORMALIZER.words(bare) if "_" in word.strip("_") and word.islower())
     first = next((name for name in names if name not in known), None)
@@ -95,6 +97,13 @@ def program_passes(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, 
         "tests_passed": sum(passed) / len(passed),
         "valid": float(not unreadable),
     }
+
+
+def _without_prefix(qualified: re.Match[str]) -> str:
+    """Returns a qualified name from its last part with an underscore on: self.store.merge_lantern is merge_lantern."""
+    parts = _SEPARATOR.split(qualified[0])
+    last = max((i for i, part in enumerate(parts) if _UNDERSCORE.search(part)), default=0)
+    return "".join(parts[last:])
 
 
 def _names_any(answer: str, values: Sequence[str]) -> bool:

@@ -16,7 +16,9 @@ NORMALIZER = Normalizer()
 
 _QUARTERS = 4
 # A name of more than two words, a sign or decimals make a different entry, so they belong to what is matched.
-_ENTRY = re.compile(r"(?<!\w)([^\W\d_]+(?:-[^\W\d_]+)+)[^\w\n]{1,8}?((?:(?<=[\s:=])-)?\d+(?:\.\d+)?)(?![^\W_])")
+_ENTRY = re.compile(
+    r"(?<!\w)(?<![^\W_]-)([^\W\d_]++(?:-[^\W\d_]++)++)[^\w\n]{1,8}?((?:(?<=[\s:=])-)?\d+(?:\.\d+)?)(?![^\W_])"
+)
 _BETWEEN_COLUMNS = re.compile(r"[ \t]+")
 # {"name": "amber-fox", "number": 4821}
 _BETWEEN_KEYS = re.compile(r"\"\s*,\s*\"\w+\"\s*:\s*\"?(?=-?\d)")

@@ -72,3 +72,10 @@ def test_edit_similarity_tells_near_from_far():
 )  # fmt: skip
 def test_programs_are_run(output, metrics):
     assert tuple(program_passes(PROGRAM, [output]).values()) == metrics
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("piece", ["1.", "a.", "a::", "a/", "f(", "_a"])
+def test_a_degenerate_output_is_read_in_little_time(piece):
+    doc = {"answers": ["merge_lantern"], "distractors": [], "question": "Which function?"}
+    assert function_named(doc, [piece * 10_000]) == {"score": 0}

@@ -35,3 +35,9 @@ def test_the_score_is_the_place_of_the_first_error(error, kind):
 @pytest.mark.parametrize("text", ["amber\u2011fox: 4,821", "amber\u2010fox: 4821.0", "amber\\-fox: 4821"])
 def test_an_entry_is_read_however_its_hyphen_and_number_are_written(text):
     assert entries_of(text) == [("amber-fox", "4821")]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("text", ["ha-" * 30_000, "a-b\t" * 30_000, "\n" * 100_000], ids=["chain", "names", "lines"])
+def test_a_degenerate_output_is_read_in_little_time(text):
+    assert entries_of(text) == []
