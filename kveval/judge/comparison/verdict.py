@@ -59,18 +59,22 @@ def decide(
         obstacle: what rules out a pass whatever the numbers say, such as a stopped variant.
     """
 
-    def verdict(word: Word, reason: str, more_samples: int | None = None) -> Verdict:
-        return Verdict(word, reason, policy.margin, p_holm, more_samples)
+    def verdict(word: Word, reason: str, more: int | None = None) -> Verdict:
+        return Verdict(word, reason, policy.margin, p_holm, more)
 
-    margin = points(policy.margin)
+    def undecided(reason: str, gap: Difference, p_factor: float) -> Verdict:
+        more = more_samples(gap, policy, p_factor=p_factor)
+        return verdict("undecided", f"{reason}; {_settles(gap, more, policy)}", more)
+
+    margin, fewest = points(policy.margin), fewest_clusters(policy.confidence)
     if difference.delta is None:
         return verdict("undecided", obstacle or difference.reason or "no samples")
     if p_holm is not None and difference.delta < -policy.margin and p_holm < 1 - policy.confidence:
-        return verdict(
-            "fail",
-            f"a loss of {points(-difference.delta)} points, beyond the margin of {margin}, and not chance "
-            f"({p_label(p_holm)} after Holm)",
+        lost = points(-difference.delta)
+        reason = (
+            f"a loss of {lost} points, beyond the margin of {margin}, and not chance ({p_label(p_holm)} after Holm)"
         )
+        return verdict("fail", reason)
     if obstacle:
         return verdict("undecided", obstacle)
     if difference.low is None:
@@ -78,38 +82,23 @@ def decide(
     if insensitive:
         return verdict("undecided", insensitive)
     p_factor = p_holm / difference.p if p_holm is not None and difference.p else 1.0
-    if difference.clusters < fewest_clusters(policy.confidence):
-        more = more_samples(difference, policy, p_factor=p_factor)
-        return verdict(
-            "undecided",
-            f"a pass at {policy.confidence:.0%} needs at least {fewest_clusters(policy.confidence)} haystacks, and "
-            f"there are {difference.clusters}; {_settles(difference, more, policy)}",
-            more,
-        )
+    if difference.clusters < fewest:
+        needed = f"a pass at {policy.confidence:.0%} needs at least {fewest} haystacks"
+        return undecided(f"{needed}, and there are {difference.clusters}", difference, p_factor)
     missing = asked - difference.n
     worst = (difference.low * difference.n - missing) / asked
-    if difference.low > -policy.margin and worst <= -policy.margin:
-        return verdict("undecided", f"{missing} of {asked} samples have no answer; if they were lost, the loss could "
-                       f"reach {points(-worst)} points, beyond the margin of {margin}")  # fmt: skip
-    if worst > -policy.margin:
-        if sensitive.low is not None and sensitive.low > -policy.margin:
-            return verdict("pass", f"a loss of more than {margin} points is excluded at {policy.confidence:.0%}")
-        if sensitive.low is None:
-            return verdict("undecided", f"in the cells that can show a loss: {sensitive.reason}")
-        more = more_samples(sensitive, policy, p_factor=1.0)
-        return verdict(
-            "undecided",
-            f"over the {sensitive.n} samples whose cells can show a loss, a loss of {points(-sensitive.low)} points is "
-            f"not excluded (margin {margin}); {_settles(sensitive, more, policy)}",
-            more,
-        )
-    more = more_samples(difference, policy, p_factor=p_factor)
-    return verdict(
-        "undecided",
-        f"a loss of {points(-difference.low)} points is not excluded (margin {margin}); "
-        f"{_settles(difference, more, policy)}",
-        more,
-    )
+    if difference.low <= -policy.margin:
+        loss = f"a loss of {points(-difference.low)} points"
+        return undecided(f"{loss} is not excluded (margin {margin})", difference, p_factor)
+    if worst <= -policy.margin:
+        unanswered = f"{missing} of {asked} samples have no answer; if they were lost, the loss could reach"
+        return verdict("undecided", f"{unanswered} {points(-worst)} points, beyond the margin of {margin}")
+    if sensitive.low is None:
+        return verdict("undecided", f"in the cells that can show a loss: {sensitive.reason}")
+    if sensitive.low <= -policy.margin:
+        loss = f"over the {sensitive.n} samples whose cells can show a loss, a loss of {points(-sensitive.low)} points"
+        return undecided(f"{loss} is not excluded (margin {margin})", sensitive, p_factor=1.0)
+    return verdict("pass", f"a loss of more than {margin} points is excluded at {policy.confidence:.0%}")
 
 
 def points(share: float) -> str:
