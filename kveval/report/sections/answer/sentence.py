@@ -18,7 +18,7 @@ def sentence(judgement: Judgement, headline: Headline) -> str:
     if not any(row.difference.n for row in overall):
         return f"{headline.reason}."
     if headline.word == "undecided":
-        return f"undecided: {_in_words(overall[0], judgement.policy)}; {headline.reason}."
+        return f"{_in_words(overall[0], judgement.policy)}; {headline.reason}."
     if headline.word == "pass":
         reason = overall[0].verdict.reason if overall[0].verdict else ""
         return f"pass up to {_length(lengths[-1])}: {reason}."
