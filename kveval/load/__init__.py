@@ -1,1 +1,1 @@
-"""How fast a server is under load, variant by variant."""
+"""Measures how fast each variant's server is under load."""

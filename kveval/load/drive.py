@@ -1,4 +1,4 @@
-"""One level against one server: warm up, send, look, count."""
+"""Runs one level against one server: warm up, send, observe, count."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kveval.run.load_results import Level
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One request and what came back; `sent_s` after the level began."""
+    """One request and its answer. `sent_s`: seconds after the level began."""
 
     prompt_tokens: int
     sent_s: float
@@ -31,7 +31,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """One level as it went; `before` and `after` are the server's counters around the counted requests."""
+    """What happened during one level. `before` and `after`: the server's counters around the counted requests."""
 
     level: Level
     warmup: list[Sent]
@@ -57,11 +57,11 @@ async def drive(
     """Sends every request of `level` and waits for every answer.
 
     Args:
-        client: one that tries each request once: a second attempt would hide the first one's failure.
-        tokens: what prompts are made of.
-        salt: no prefix-cache block made under another one is found.
-        remake: makes of every prompt what this server has to be sent.
-        is_gone: the server is dead: what was not sent yet is left.
+        client: must try each request only once. A second attempt would hide the failure of the first.
+        tokens: ids to make prompts of.
+        salt: blocks of the prefix cache that were made under another salt are not found.
+        remake: turns every prompt into what this server must be sent.
+        is_gone: returns True when the server is dead. The rest of the requests is then not sent.
     """
     first = map(remake, warmup_prompts(level, tokens))
     warmup = await _closed(first, level.concurrency or 1, client, level, f"{salt}-warmup")
@@ -80,7 +80,7 @@ async def drive(
 
 
 async def first_token(client: Client, tokens: tuple[int, ...], salt: str) -> EngineAnswer:
-    """The shortest request there is, to see when a fresh server answers."""
+    """Sends a very short request, to see when a fresh server answers."""
     return await client.ask(EngineRequest(np.array(tokens[:16], dtype=np.int32), 2, cache_salt=salt, ignore_eos=True))
 
 
@@ -92,7 +92,7 @@ async def _closed(
     salt: str,
     is_gone: Callable[[], bool] = lambda: False,
 ) -> list[Sent]:
-    """`concurrency` requests in flight as long as there are any left."""
+    """Keeps `concurrency` requests in flight until all are sent."""
     sent: list[Sent] = []
     started = time.perf_counter()
 
@@ -116,7 +116,7 @@ async def _open(
     salt: str,
     is_gone: Callable[[], bool],
 ) -> list[Sent]:
-    """Every request at its time, whatever became of those before."""
+    """Sends every request at its time, and waits for no answer."""
     sent: list[Sent] = []
     started = time.perf_counter()
 
@@ -139,17 +139,17 @@ async def _send(prompt: np.ndarray, client: Client, level: Level, salt: str, sta
 
 
 def outcome_of(sent: Sent, level: Level) -> str:
-    """``completed``, ``short_output``, ``rate_limited``, or the kind of its error."""
+    """Returns ``completed``, ``short_output``, ``rate_limited``, or the kind of the error."""
     if sent.answer.error_kind:
         return sent.answer.error_kind
-    # It was sent again because the server asked to wait, so its times are not those of one request.
+    # The server asked to wait, and the request was sent again: its times are not those of one request.
     if sent.answer.attempts > 1:
         return "rate_limited"
     return "completed" if output_tokens_of(sent.answer) >= level.output_tokens else "short_output"
 
 
 def output_tokens_of(answer: EngineAnswer) -> int:
-    """As the server counted; as streamed where it does not say."""
+    """Returns the output tokens as the server counted them, or as they were streamed if it does not say."""
     return sum(answer.chunk_tokens) if answer.completion_tokens is None else answer.completion_tokens
 
 

@@ -1,4 +1,4 @@
-"""Prompts that no prefix cache has seen: random tokens, the same for every variant."""
+"""Makes prompts that no prefix cache has seen: random tokens, the same for every variant."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from kveval.run.load_results import Level
 from kveval.tasks.assembly.prompt import PromptFormat, transformers_tokenizer
 
-# Streams of one level's generator, so that changing one leaves the others as they are.
+# Random streams of one level. A change in one leaves the others unchanged.
 _PROMPTS, _WARMUP, _LENGTHS, _ARRIVALS = range(4)
 
-# More than any server's shortest prefix that is worth keeping.
+# More than the shortest prefix that any server keeps.
 _OWN_TOKENS = 16
-# How often a text is cut or filled up to its length. Random tokens seldom take more than three.
+# How often a text is cut or filled to its length. Random tokens seldom need more than three attempts.
 _MOST_SPELLINGS = 10
 
 Remake = Callable[[np.ndarray], np.ndarray]
@@ -24,7 +24,7 @@ Remake = Callable[[np.ndarray], np.ndarray]
 
 @lru_cache(maxsize=4)
 def ordinary_tokens(model_dir: Path) -> tuple[int, ...]:
-    """Ids that spell text. Special ones could end a turn, or stand for an image that is not there.
+    """Returns the ids that spell text. Special tokens are left out: they could end a turn or stand for an image.
 
     Raises:
         ConfigError: no tokenizer can be loaded from there.
@@ -39,7 +39,7 @@ def _generator(level: Level, stream: int) -> np.random.Generator:
 
 
 def prompt_lengths(level: Level) -> list[int]:
-    """Of every counted request; of a mixed level in shuffled order, each length equally often."""
+    """Returns the prompt length of every counted request. A mixed level has each length equally often, shuffled."""
     repeats = -(-level.requests // len(level.prompt_lengths))
     lengths = np.array(level.prompt_lengths * repeats)[: level.requests]
     _generator(level, _LENGTHS).shuffle(lengths)
@@ -47,21 +47,21 @@ def prompt_lengths(level: Level) -> list[int]:
 
 
 def prompts(level: Level, tokens: tuple[int, ...]) -> Iterator[np.ndarray]:
-    """int32 [prompt_tokens] of every counted request, made one at a time."""
+    """Yields the prompt of every counted request, int32 [prompt_tokens]."""
     generator, ids = _generator(level, _PROMPTS), np.array(tokens, dtype=np.int32)
     for length in prompt_lengths(level):
         yield generator.choice(ids, length)
 
 
 def warmup_prompts(level: Level, tokens: tuple[int, ...]) -> Iterator[np.ndarray]:
-    """As `prompts`, of the requests that are not counted."""
+    """Yields the prompts of the requests that are not counted."""
     generator, ids = _generator(level, _WARMUP), np.array(tokens, dtype=np.int32)
     for index in range(level.warmup_requests):
         yield generator.choice(ids, level.prompt_lengths[index % len(level.prompt_lengths)])
 
 
 def with_own_beginning(tokens: tuple[int, ...], salt: str) -> Remake:
-    """Makes prompts begin as no other does, for a server that takes no ``cache_salt``."""
+    """Gives every prompt a unique beginning, for a server that takes no ``cache_salt``."""
     ids = np.array(tokens, dtype=np.int32)
     generator = np.random.default_rng(list(salt.encode()))
 
@@ -73,7 +73,7 @@ def with_own_beginning(tokens: tuple[int, ...], salt: str) -> Remake:
 
 
 def as_text(prompt_format: PromptFormat) -> Remake:
-    """Makes prompts keep their length as text, for a server that takes no token ids: random tokens seldom do."""
+    """Makes prompts that keep their length as text, for a server that takes no token ids."""
 
     def remake(prompt: np.ndarray) -> np.ndarray:
         ids = prompt
@@ -88,7 +88,7 @@ def as_text(prompt_format: PromptFormat) -> Remake:
 
 
 def arrivals_s(level: Level) -> list[float]:
-    """Seconds at which each request of an open level is sent.
+    """Returns the seconds at which each request of an open level is sent.
 
     Gaps of a Poisson process are exponential. They are scaled so that the last request is sent at requests / rate:
     every variant and seed is offered the same load (as vLLM's `benchmarks/serve.py` does).

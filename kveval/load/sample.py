@@ -1,4 +1,4 @@
-"""What a server says of itself while it works: sequences, cache, memory."""
+"""Reads what a server says of itself while it works: sequences, cache use, memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FIRST_LOOK_S = 0.2
 
 @dataclass(slots=True)
 class Samples:
-    """Values in the order they were seen; `kv_usage` a share in [0, 1]."""
+    """Values in the order they were read. `kv_usage` is a share in [0, 1]."""
 
     running: list[float] = field(default_factory=list)
     waiting: list[float] = field(default_factory=list)
@@ -29,11 +29,11 @@ class Samples:
 
 @contextlib.asynccontextmanager
 async def sampling(client: Client, processes: Sequence[psutil.Process], interval_s: float) -> AsyncIterator[Samples]:
-    """Looks every `interval_s` until the block ends."""
+    """Reads every `interval_s` until the block ends."""
     samples = Samples()
 
     async def look() -> None:
-        # Nothing is there to see yet when the first requests leave.
+        # There is nothing to read yet when the first requests are sent.
         await asyncio.sleep(min(interval_s, _FIRST_LOOK_S))
         while True:
             for name, value in gauges(await client.metrics_text()).items():
@@ -52,7 +52,7 @@ async def sampling(client: Client, processes: Sequence[psutil.Process], interval
 
 
 def rss_bytes(processes: Sequence[psutil.Process]) -> float:
-    """Resident memory of all; memory that several of them share is counted for each."""
+    """Returns the resident memory of all processes. Shared memory is counted for each of them."""
     total = 0
     for process in processes:
         with contextlib.suppress(psutil.Error):
@@ -61,7 +61,7 @@ def rss_bytes(processes: Sequence[psutil.Process]) -> float:
 
 
 def device_bytes(processes: Sequence[psutil.Process]) -> int | None:
-    """Memory the processes hold on GPUs, as ``nvidia-smi`` says; None without one, or where it cannot tell."""
+    """Returns the GPU memory of the processes, as ``nvidia-smi`` says. None if it cannot tell."""
     if not processes or shutil.which("nvidia-smi") is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""From a driven level to the figures that are kept."""
+"""Turns one level into the figures that are kept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from kveval.run.load_results import Gauge, LevelResult, RequestRow, Spread
 
 
 def summarize(driven: Driven) -> LevelResult:
-    """Times over completed requests, tokens over those without an error, every request among the outcomes."""
+    """Returns the figures of a level.
+
+    Times are of completed requests, tokens of requests without an error, and outcomes of all requests.
+    """
     level, seconds = driven.level, driven.duration_s
     rows = [_row(sent, outcome_of(sent, level)) for sent in sorted(driven.sent, key=lambda sent: sent.sent_s)]
     completed = [row for row in rows if row.outcome == "completed"]
@@ -64,7 +67,7 @@ def _gaps(sent: Sent) -> Iterator[float]:
 
 
 def _counted(driven: Driven, name: str) -> int | None:
-    """What a counter of the server's rose by; None where it has none."""
+    """Returns how much a counter of the server rose. None if the server has no such counter."""
     if name not in driven.before or name not in driven.after:
         return None
     return round(driven.after[name] - driven.before[name])

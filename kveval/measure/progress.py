@@ -1,4 +1,4 @@
-"""What a sweep tells while it works: bars on a terminal, a few plain lines elsewhere."""
+"""Shows what a sweep is doing: bars on a terminal, a few plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kveval.run.records import Record
 
 
 class Reporter(Protocol):
-    """`tokens`: prompt tokens a sample brings, its share of its haystack's prefill included."""
+    """Shows progress. `tokens`: what a sample costs, including its share of the prefill of its haystack."""
 
     def begin(self, total_tokens: int, done_tokens: int) -> None: ...
     def variant(self, name: str, samples: int, done: int) -> None: ...
@@ -54,7 +54,7 @@ def _duration(seconds: float) -> str:
 
 
 class _Remaining:
-    """Time left, from what this sweep itself has done per second since it began."""
+    """Estimates the time left from the speed of this sweep so far."""
 
     def __init__(self) -> None:
         self._total = self._done = self._done_before = 0
@@ -76,7 +76,7 @@ class _Remaining:
 
 
 class LineReporter:
-    """Plain lines: one per phase, and one per tenth of a variant's samples."""
+    """Prints one line per phase, and one per tenth of a variant's samples."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -115,7 +115,7 @@ class LineReporter:
 
 
 class BarReporter:
-    """A live bar per variant with what is happening and how long is left."""
+    """Shows a live bar per variant, with what is happening and how long is left."""
 
     def __init__(self, console: Console) -> None:
         self._remaining = _Remaining()

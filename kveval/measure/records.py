@@ -1,4 +1,4 @@
-"""From a sample and what came back to the record that is kept."""
+"""Turns a sample into a request, and its answer into a scored record."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kveval.tasks.sample import Sample
 from kveval.tasks.task import Task
 
 _FIRST_TOKENS = 8
-# What the engine itself reports for a probability of zero.
+# What the engine reports for a probability of zero.
 _NO_LOGPROB = -9999.0
 
 
@@ -76,7 +76,7 @@ def record_of(sample: Sample, task: Task, variant: str, answer: EngineAnswer) ->
 
 
 def with_failed_scorers(findings: Iterable[Finding], records: Iterable[Record]) -> list[Finding]:
-    """`findings` with one that counts outputs a task's own scorer failed on: their 0 may not be the model's."""
+    """Adds a finding that counts outputs on which a scorer failed: their score of 0 may not be the model's fault."""
     failed = [record.error for record in records if record.error and record.error.kind == "scorer_failed"]
     kept = [finding for finding in findings if finding.code != "scorer_failed"]
     if not failed:

@@ -1,4 +1,4 @@
-"""Whether the prefix cache did what the plan meant it to do."""
+"""Checks that the prefix cache did what the plan expected."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from kveval.run.facts import Facts
 from kveval.run.findings import Finding
 from kveval.tasks.sample import Sample
 
-# Of the planned hits. Evictions and a haystack that is primed twice cost some; half of them is another matter.
+# Share of the planned hits. Evictions and a haystack that is primed twice cost some hits, but not half of them.
 _LEAST_SHARE = 0.5
 _CODES = ("no_prefix_hits", "prefix_hits_below_plan")
 
 
 def planned_hit_tokens(samples: Iterable[Sample], block_size: int) -> int:
-    """Prompt tokens that come from cache when every haystack is prefilled once: whole blocks of its shared part."""
+    """Returns the prompt tokens that come from the cache if every haystack is prefilled once, in whole blocks."""
     return sum(
         (group.shared_tokens // block_size * block_size) * (len(group.samples) - 1)
         for group in group_by_haystack(samples)
@@ -25,10 +25,10 @@ def planned_hit_tokens(samples: Iterable[Sample], block_size: int) -> int:
 def with_sharing_judged(
     facts: Facts, findings: Iterable[Finding], counters: Mapping[str, float], planned: int
 ) -> list[Finding]:
-    """`findings` with a warning where far fewer prompt tokens came from cache than planned.
+    """Adds a warning if far fewer prompt tokens came from the cache than planned.
 
     Args:
-        counters: the engine's, over the asking phase; without those of the prefix cache nothing is judged.
+        counters: the engine's counters over the asking phase. Without those of the prefix cache nothing is judged.
         planned: `planned_hit_tokens` of that phase.
     """
     others = [finding for finding in findings if finding.code not in _CODES]

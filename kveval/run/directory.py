@@ -38,7 +38,7 @@ _BLOCK_BYTES = 1 << 16
 
 
 class RunDirectory:
-    """A run on disk. Reading needs no lock; writing does.
+    """A run on disk. Writing needs the lock, reading does not.
 
     Example:
         with RunDirectory(path).locked() as run:
@@ -72,28 +72,27 @@ class RunDirectory:
         return self.manifest_path.is_file()
 
     def check_usable(self, *, resume: bool) -> None:
-        """Whether a sweep may write here: into a run of its own when it resumes, else into nothing.
+        """Checks that a sweep may write here: into an existing run when it resumes, else into an empty folder.
 
         Raises:
             RunDirectoryError: it may not; the message says why.
         """
         if self.path.exists() and not self.path.is_dir():
-            raise RunDirectoryError(f"--out {self.path}: is a file; allowed: an empty or new folder")
+            raise RunDirectoryError(f"--out {self.path}: is a file; use: an empty or new folder")
         if self.exists():
             if not resume:
                 raise RunDirectoryError(
-                    f"--out {self.path}: holds a run already; allowed: an empty or new folder, "
-                    "or --resume to go on with it"
+                    f"--out {self.path}: holds a run already; use: an empty or new folder, or --resume to go on with it"
                 )
         elif any(self.path.glob("records/*.jsonl")):
             raise RunDirectoryError(
                 f"--out {self.path}: holds answers in records/ but no manifest.json that says what was asked; "
-                "allowed: an empty or new folder"
+                "use: an empty or new folder"
             )
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[RunDirectory]:
-        """Creates the folder if needed and holds it for writing.
+        """Creates the folder if needed, and locks it for writing.
 
         Raises:
             RunDirectoryError: another process writes here.
@@ -128,7 +127,11 @@ class RunDirectory:
             lock.close()
 
     def read_manifest(self) -> Manifest:
-        """Raises RunDirectoryError: no manifest, a broken one, or one of a newer kveval."""
+        """Returns the manifest.
+
+        Raises:
+            RunDirectoryError: it is missing, broken, or made by a newer kveval.
+        """
         try:
             data = json.loads(self.manifest_path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -156,22 +159,26 @@ class RunDirectory:
         write_atomically(self.samples_path, "".join(to_json(row.model_dump(mode="json")) + "\n" for row in rows))
 
     def samples(self) -> Iterator[SampleRow]:
-        """Every sample of the run. Raises RunDirectoryError naming the line that is broken."""
+        """Yields every sample of the run.
+
+        Raises:
+            RunDirectoryError: a line is broken; the message names it.
+        """
         yield from _read_lines(self.samples_path, SampleRow, torn_tail=False)
 
     def records(self, variant: str) -> Iterator[Record]:
-        """Records of one variant in the order they arrived, the last per sample only.
+        """Yields the records of one variant in the order they arrived; of each sample only the last one.
 
         A torn last line, left by a killed process, is skipped. Raises RunDirectoryError for any other broken line.
         """
         yield from _latest(self.records_path(variant))
 
     def cold_records(self, variant: str) -> Iterator[Record]:
-        """As `records`, of the answers that were given without the prefix cache."""
+        """Yields the records of answers that were given without the prefix cache."""
         yield from _latest(self.cold_path(variant))
 
     def append(self, record: Record) -> None:
-        """Writes one record so that it survives this process being killed.
+        """Appends one record. It survives if this process is killed.
 
         Raises:
             StorageError: the disk is full; the file keeps every record written before.
@@ -179,7 +186,7 @@ class RunDirectory:
         self._append(self.records_path(record.variant), record)
 
     def append_cold(self, record: Record) -> None:
-        """As `append`, to the answers that were given without the prefix cache."""
+        """Appends one record of an answer that was given without the prefix cache."""
         path = self.cold_path(record.variant)
         with storage(path):
             path.parent.mkdir(exist_ok=True)
@@ -191,7 +198,7 @@ class RunDirectory:
             file = self._appending.get(path)
             if file is None:
                 _drop_torn_tail(path)
-                # Unbuffered: what a full disk refused must not be written later, behind another record.
+                # Unbuffered: what a full disk refused must not be written later, after another record.
                 file = self._appending[path] = path.open("ab", buffering=0)
             size = os.fstat(file.fileno()).st_size
             try:
@@ -218,13 +225,13 @@ class RunDirectory:
 
 
 def _latest(path: Path) -> Iterator[Record]:
-    """Raises RunDirectoryError: a line is broken, or of another variant than the file is named after."""
+    """Raises RunDirectoryError if a line is broken, or belongs to another variant than the file."""
     latest: dict[str, Record] = {}
     for record in _read_lines(path, Record, torn_tail=True):
         if record.variant != path.stem:
             raise RunDirectoryError(
                 f"{path}: holds a record of variant {record.variant!r} (sample {record.sample_id}); "
-                f"allowed: records of {path.stem!r} alone"
+                f"use: only records of {path.stem!r}"
             )
         latest.pop(record.sample_id, None)
         latest[record.sample_id] = record
@@ -247,14 +254,14 @@ def _read_lines(path: Path, model: type[Any], *, torn_tail: bool) -> Iterator[An
 
 
 def _write_all(file: BinaryIO, data: bytes) -> None:
-    """A nearly full disk takes a part first and refuses the rest."""
+    """Writes all of `data`: a nearly full disk may take a part of it first."""
     rest = memoryview(data)
     while rest:
         rest = rest[file.write(rest) :]
 
 
 def _drop_torn_tail(path: Path) -> None:
-    """Cuts an unfinished last line off, so that the next record starts on a line of its own."""
+    """Removes an unfinished last line, so that the next record starts on a new line."""
     if not path.exists():
         return
     with path.open("rb+") as file:

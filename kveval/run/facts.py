@@ -11,7 +11,7 @@ Scales = Literal["calibrated", "1.0", "dynamic", "none", "unknown"]
 
 
 class Facts(BaseModel):
-    """What one variant's engine was established to be doing. A fact is None while nobody has said it.
+    """What the engine of one variant was found to be doing. A fact is None if nobody has said it.
 
     Attributes:
         requested_cache_dtype: what kveval asked for; `effective_cache_dtype`: what the server's metrics report.
@@ -74,13 +74,13 @@ class Facts(BaseModel):
         return name.replace("_ratio", "_tokens") in self.declared
 
     def identity(self) -> dict[str, Any]:
-        """The facts that decide answers: a resumed run must have the same."""
+        """Returns the facts that decide answers. A resumed run must have the same."""
         volatile = {"startup_seconds", "kv_capacity_tokens", "kv_capacity_ratio", "kv_cache_gib", "emulation_live"}
         return self.model_dump(exclude=volatile)
 
 
 def _unestablished(value: Any) -> Any:
-    """A run holds null where an engine never started."""
+    """Reads the null of runs whose engine never started."""
     return {} if value is None else value
 
 

@@ -1,4 +1,4 @@
-"""``load.json`` of a run directory: what every server did under load. Strict JSON, written whole after every level."""
+"""``load.json`` of a run directory: what every server did under load. It is written after every level."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Level(Stored):
     """One load: what is sent, and when.
 
     Attributes:
-        kind: closed: `concurrency` requests in flight. open: arrivals of a Poisson process at `request_rate` per
-            second. longest: one request as long as the server takes.
-        prompt_lengths: tokens; drawn from where there are several.
-        seed: of prompts and arrivals.
+        kind: ``closed`` keeps `concurrency` requests in flight. ``open`` sends requests at random times, on average
+            `request_rate` per second (a Poisson process). ``longest`` sends one request as long as the server takes.
+        prompt_lengths: in tokens. If there are several, each is sent equally often.
+        seed: of prompts and arrival times.
     """
 
     kind: LevelKind
@@ -43,7 +43,7 @@ class Level(Stored):
 
     @property
     def name(self) -> str:
-        """For people: ``closed 8, 4096 tokens``."""
+        """For people, such as ``closed 8, 4096 tokens``."""
         return f"{self.load}, {self.prompt} tokens"
 
     @property
@@ -63,7 +63,7 @@ class Level(Stored):
 
 
 class Spread(Stored):
-    """`n` values, their median and 95th percentile (linear between neighbours); None without a value."""
+    """The median and 95th percentile of `n` values (linear between neighbours). None without a value."""
 
     n: int
     median: float | None = None
@@ -79,7 +79,7 @@ class Spread(Stored):
 
 
 class Gauge(Stored):
-    """A quantity looked at `n` times while the level ran."""
+    """A quantity that was read `n` times while the level ran."""
 
     n: int
     median: float | None = None
@@ -112,7 +112,7 @@ class RequestRow(Stored):
 
 
 class LevelResult(Stored):
-    """What one level measured; times over completed requests.
+    """What one level measured. Times are of completed requests.
 
     Attributes:
         outcomes: counted requests by outcome; they sum to the level's requests.
@@ -206,7 +206,7 @@ class LoadDocument(Stored):
 
 
 def read_load(run_dir: Path) -> LoadDocument | None:
-    """None: nothing was measured under load there.
+    """Returns what was measured under load, or None if nothing was.
 
     Raises:
         RunDirectoryError: a broken file, or one of a newer kveval.

@@ -30,7 +30,7 @@ def first_problem(error: ValidationError) -> str:
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
-    """Strict JSON: numpy scalars become numbers, non-finite numbers are an error.
+    """Returns strict JSON. numpy scalars become numbers; numbers that are not finite are an error.
 
     Raises:
         ValueError: a NaN or infinity is in `value`.
@@ -52,7 +52,7 @@ def to_json(value: Any, *, indent: int | None = None) -> str:
 
 @contextlib.contextmanager
 def storage(path: Path) -> Iterator[None]:
-    """Turns whatever the disk under `path` refuses into one readable line.
+    """Turns errors of the disk under `path` into one readable line.
 
     Raises:
         StorageError: nothing can be written.
@@ -61,7 +61,7 @@ def storage(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno is None:
-            # Not the operating system's: libraries raise OSError of their own.
+            # Some libraries raise OSError for errors that are not the operating system's.
             raise
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StorageError(
@@ -71,7 +71,7 @@ def storage(path: Path) -> Iterator[None]:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Writes `path` whole or not at all, even when the process is killed."""
+    """Writes `path` whole or not at all, even if the process is killed."""
     with storage(path):
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:

@@ -170,7 +170,7 @@ def test_what_a_sweep_may_write_into(tmp_path: Path) -> None:
 def test_an_out_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     run = RunDirectory(tmp_path / "file")
-    with pytest.raises(RunDirectoryError, match="is a file; allowed: an empty or new folder"):
+    with pytest.raises(RunDirectoryError, match="is a file; use: an empty or new folder"):
         run.check_usable(resume=False)
     with pytest.raises(StorageError, match="not writable"):
         run.locked().__enter__()

@@ -25,6 +25,7 @@ from kveval.engines.client.access import Access
 from kveval.engines.ports import free_port
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm import facts as engine_facts
+from kveval.engines.vllm.findings import judge_facts
 from kveval.errors import EngineError
 from kveval.measure.plan.plan import Plan
 from kveval.run.facts import Facts
@@ -377,7 +378,7 @@ class ScriptedEngine:
         )
 
     def findings(self, facts: Facts, baseline: Facts | None) -> list[Finding]:
-        return engine_facts.judge_facts(facts, self.variant, baseline)
+        return judge_facts(facts, self.variant, baseline)
 
     async def stop(self) -> None:
         await self.server.stop()

@@ -16,7 +16,8 @@ from kveval.engines.client.access import Access
 from kveval.engines.client.events import read_events
 from kveval.engines.client.failures import RequestFailedError
 from kveval.engines.client.replies import redirect_target, retry_after_s, why_unreachable
-from kveval.engines.openai.facts import attached_facts, judge_attached
+from kveval.engines.openai.facts import attached_facts
+from kveval.engines.openai.findings import judge_attached
 from kveval.engines.openai.probe import DialectProbe, NoPromptError, Reply
 from kveval.engines.variants import ResolvedVariant
 from kveval.errors import EngineError, FactsError

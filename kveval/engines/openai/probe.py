@@ -1,4 +1,4 @@
-"""What an OpenAI-compatible server understands, found out by asking it."""
+"""Finds out what an OpenAI-compatible server understands, by asking it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kveval.engines.client.dialect import CHAT_COMPLETIONS, COMPLETIONS, Dialect
 from kveval.run.facts import PromptForm
 
 _PASSAGE = "The harbour was quiet in the early morning, and the boats lay"
-# Between two readings of one token's logprob: more than batching makes of it, less than another token's is off.
+# Two readings of one token's logprob differ by less than this, even with batching. Those of two tokens differ by more.
 _SAME_LOGPROB = 0.3
 _TOOL = {
     "type": "function",
@@ -24,7 +24,7 @@ _CHAT = {"messages": [{"role": "user", "content": "Report the weather of Oslo."}
 
 
 class Reply(NamedTuple):
-    """What a server said to one probe: its JSON, or the events of its stream; or why it refused."""
+    """What a server answered to one request of the probe, or why it refused."""
 
     events: list[dict[str, Any]]
     refusal: str | None = None
@@ -36,7 +36,7 @@ class Reply(NamedTuple):
         return next((count for count in counts if isinstance(count, int)), None)
 
     def first(self, *path: str) -> Any:
-        """A value inside the first choice, such as ``first("logprobs", "tokens")``; None where it is not there."""
+        """Returns a value inside the first choice, such as ``first("logprobs", "tokens")``, or None."""
         for event in self.events:
             value: Any = next(iter(event.get("choices") or ()), None)
             for key in path:
@@ -50,12 +50,12 @@ Post = Callable[[str, Mapping[str, Any]], Awaitable[Reply]]
 
 
 class NoPromptError(Exception):
-    """The server answers a prompt in no form at all; the message is its own."""
+    """The server answers no form of prompt. The message is the server's."""
 
 
 @dataclass(slots=True)
 class DialectProbe:
-    """Finds the dialect of one server, a request at a time.
+    """Finds the dialect of one server, one request after the other.
 
     Args:
         post: sends one request; raises what keeps every request from being answered.
@@ -73,7 +73,11 @@ class DialectProbe:
     _sent: Any = field(init=False, default=None)
 
     async def find(self) -> Dialect:
-        """Raises NoPromptError: it takes no prompt."""
+        """Returns the dialect.
+
+        Raises:
+            NoPromptError: the server takes no prompt.
+        """
         dialect = await self._prompt_form()
         unknown = frozenset([name async for name in self._unknown_fields()])
         dialect = replace(
@@ -115,10 +119,10 @@ class DialectProbe:
         return tried[0]
 
     async def _unknown_fields(self) -> AsyncIterator[str]:
-        """Many servers accept any field and heed only what they know: that it is accepted proves nothing."""
+        """Yields fields that the server refuses or ignores: many servers accept any field and ignore it."""
         if (await self._complete(seed=0)).refusal is not None:
             yield "seed"
-        # vLLM, which knows the field, refuses an empty salt.
+        # vLLM knows the field, and refuses an empty salt.
         salted, unsalted = await self._complete(cache_salt="kveval-probe"), await self._complete(cache_salt="")
         if salted.refusal is not None or unsalted.refusal is None:
             yield "cache_salt"
@@ -132,7 +136,7 @@ class DialectProbe:
         return reply.refusal is None and (reply.counted is not None or not counts)
 
     async def _logprobs(self) -> tuple[int | None, Literal["id", "text"]]:
-        """How many alternatives it gives, up to the number wanted (None where none are), and how it names tokens."""
+        """Returns how many alternatives it gives (None if none are wanted), and how it names tokens."""
         if not self.logprobs:
             return None, "id"
         for wanted in dict.fromkeys((self.logprobs, 5)):
@@ -144,7 +148,7 @@ class DialectProbe:
                 continue
             if all(str(token).startswith("token_id:") for token in (*tokens, *top[0])):
                 return wanted, "id"
-            # Texts that do not make up the output are something else.
+            # If the texts do not join to the output, they are not its tokens.
             if "".join(map(str, tokens)) == reply.first("text"):
                 return wanted, "text"
         return 0, "id"
@@ -155,7 +159,7 @@ class DialectProbe:
         return "echo" if await self._echoes_rightly() else None
 
     async def _echoes_rightly(self) -> bool:
-        """Whether the logprob of a token in an echoed text is the one it had when it was generated there.
+        """Whether a token in an echoed text has the logprob it had when it was generated there.
 
         Of llama-cpp-python 0.3.36 it is not: its echoed logprobs are off by one token.
         """

@@ -19,6 +19,7 @@ from kveval.engines.ports import check_port, free_port
 from kveval.engines.process import ServerProcess
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm import facts as engine_facts
+from kveval.engines.vllm.findings import judge_facts
 from kveval.errors import EngineError, UsageError
 from kveval.run.facts import Facts
 from kveval.run.findings import Finding
@@ -117,7 +118,7 @@ class VLLMEngine:
         environment.pop("KVEVAL_EMULATE", None)
         if self._installation.device.kind == "cpu":
             environment["VLLM_CPU_KVCACHE_SPACE"] = str(self._config.kv_cache_gib)
-            # The harness is idle while the engine computes: no core needs to be set aside for it.
+            # kveval is idle while the engine computes: it needs no core of its own.
             environment.setdefault("VLLM_CPU_NUM_OF_RESERVED_CPU", "0")
         environment |= self._config.env | self.variant.config.env
         if self.variant.emulate is not None:
@@ -177,12 +178,12 @@ class VLLMEngine:
             startup_seconds=self.process.startup_seconds,
             engine_args=self._arguments,
             emulation_label=self._emulation().label() if emulated else None,
-            # vLLM logs a plugin that does not load and carries on without it.
+            # If a plugin does not load, vLLM logs that and continues without it.
             emulation_live=said.is_live and said.requested == self._emulation() if emulated else None,
         )
 
     def findings(self, facts: Facts, baseline: Facts | None) -> list[Finding]:
-        return engine_facts.judge_facts(facts, self.variant, baseline)
+        return judge_facts(facts, self.variant, baseline)
 
     async def stop(self) -> None:
         await self.process.stop()

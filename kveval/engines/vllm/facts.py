@@ -1,4 +1,4 @@
-"""What the engine really does, established from the running server, and what follows from it."""
+"""Reads from a running vLLM server and its log what it really does."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ import re
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from kveval.engines.metrics import cache_config, metric_families
-from kveval.engines.variants import LEAST_CAPACITY_RATIO, ResolvedVariant
-from kveval.engines.vllm.speculation import judge_speculation, speculation_facts
-from kveval.formats.registry import CACHE_DTYPES, CPU_DTYPES, is_same_format, is_unquantized
+from kveval.engines.variants import ResolvedVariant
+from kveval.engines.vllm.speculation import speculation_facts
+from kveval.formats.registry import CACHE_DTYPES
 from kveval.run.facts import Facts, Scales
-from kveval.run.findings import Finding
 
 
 def log_facts(log: str) -> dict[str, Any]:
-    """What only the engine's log says: backend, eager or graphs, model dtype, device."""
+    """Reads what only the engine's log says: backend, eager or graphs, model dtype, device."""
     facts: dict[str, Any] = {}
     backends = re.findall(r"Using (?:AttentionBackendEnum\.)?([A-Z][A-Z0-9_]+) (?:attention )?backend\b", log)
     if backends:
@@ -46,7 +45,7 @@ def log_facts(log: str) -> dict[str, Any]:
 
 
 def checkpoint_scales(model: Path) -> int | None:
-    """How many K or V scale tensors the checkpoint's safetensors headers list; None when one cannot be read."""
+    """Counts the K and V scale tensors in the headers of a checkpoint's safetensors. None if one cannot be read."""
     count = 0
     for path in sorted(model.glob("*.safetensors")):
         try:
@@ -60,7 +59,7 @@ def checkpoint_scales(model: Path) -> int | None:
 
 
 def scales_in_force(variant: ResolvedVariant, effective_dtype: str | None, model: Path, log: str) -> Scales:
-    """Say where the scales of K and V come from; unknown for a cache dtype that kveval does not know."""
+    """Says where the scales of K and V come from. Unknown for a cache dtype that kveval does not know."""
     if variant.emulate is not None:
         scale = variant.emulate.constant_scale
         return "dynamic" if scale is None else "1.0" if scale == 1.0 else "calibrated"
@@ -73,69 +72,6 @@ def scales_in_force(variant: ResolvedVariant, effective_dtype: str | None, model
         return "1.0"
     found = checkpoint_scales(model)
     return "unknown" if found is None else "calibrated" if found else "1.0"
-
-
-def judge_facts(facts: Facts, variant: ResolvedVariant, baseline: Facts | None) -> list[Finding]:
-    """What a reviewer must know, or why the variant must not be measured (level error)."""
-    findings: list[Finding] = []
-
-    def add(level: Literal["info", "warning", "error"], code: str, message: str) -> None:
-        findings.append(Finding(level=level, code=code, message=message))
-
-    requested, effective = variant.kv_cache_dtype, facts.effective_cache_dtype
-    if effective is None:
-        add("warning", "dtype_unknown", f"the server does not report its cache dtype; {requested} was asked for")
-    elif not is_same_format(requested, effective) and requested != "auto":
-        add("error", "dtype_mismatch", f"{requested} was asked for, the server stores {effective}")
-    entry = CACHE_DTYPES.get(effective or requested)
-    if entry is None:
-        add("warning", "unknown_format", _unknown_format(effective or requested, facts.kv_capacity_ratio))
-    if facts.device == "cpu" and (effective or requested) not in CPU_DTYPES:
-        add("error", "cpu_unsupported", f"the CPU engine corrupts a cache of {effective or requested}")
-    if variant.role == "baseline" and effective is not None and not is_unquantized(effective):
-        add("error", "baseline_quantized", f"the baseline's cache is {effective}: there is nothing to compare with")
-    if facts.storage == "emulated":
-        add(
-            "info", "emulated", f"{facts.emulation}: the numerics of the format, stored as {effective}; saves no memory"
-        )
-        if not facts.emulation_live:
-            add("error", "emulation_dead", "the engine log does not show K and V being rounded: the plugin is not live")
-    if baseline is not None:
-        _compare_with_baseline(facts, variant, baseline, add)
-    if facts.scales == "1.0" and variant.role == "candidate":
-        add("warning", "scales_1", "K and V scales are all 1.0: the checkpoint has no calibrated scales")
-    if facts.skip_layers not in (None, "", "[]"):
-        add("warning", "skip_layers", f"layers left unquantized: {facts.skip_layers}")
-    if facts.prefix_caching is False:
-        add("warning", "no_prefix_caching", "prefix caching is off: every question pays its own prefill")
-    return findings + judge_speculation(variant, facts.speculative_tokens, facts.speculative_method)
-
-
-def _unknown_format(dtype: str, capacity_ratio: float | None) -> str:
-    holds = "" if capacity_ratio is None else f"; it holds {capacity_ratio:.2f} times the baseline's tokens"
-    return (
-        f"kveval does not know the cache dtype {dtype}: how its scales are set and how many tokens its cache should "
-        f"hold are not checked{holds}"
-    )
-
-
-def _compare_with_baseline(facts: Facts, variant: ResolvedVariant, baseline: Facts, add: Any) -> None:
-    ratio, expected = facts.kv_capacity_ratio, variant.expected_capacity_ratio
-    if expected is not None and ratio is not None and ratio < LEAST_CAPACITY_RATIO:
-        add(
-            "error", "capacity_unchanged",
-            f"the cache holds {ratio:.2f} times the baseline's tokens: a native {variant.kv_cache_dtype} cache holds "
-            f"about {expected:.1f} times as many",
-        )  # fmt: skip
-    if facts.attention_backend != baseline.attention_backend:
-        add(
-            "warning", "other_backend",
-            f"attention backend {facts.attention_backend}, the baseline's is {baseline.attention_backend}: "
-            "format and kernel changed together",
-        )  # fmt: skip
-    for key in ("engine_version", "execution", "model_dtype", "max_model_len"):
-        if getattr(facts, key) != getattr(baseline, key):
-            add("warning", f"other_{key}", f"{key} {getattr(facts, key)}, the baseline's is {getattr(baseline, key)}")
 
 
 def assemble(
@@ -151,7 +87,7 @@ def assemble(
     emulation_label: str | None,
     emulation_live: bool | None,
 ) -> Facts:
-    """One `Facts` from the server's answers: /version, /metrics, /v1/models and its log."""
+    """Puts the facts together from the server's answers (/version, /metrics, /v1/models) and its log."""
     cache = cache_config(metrics_text)
 
     def number(label: str) -> int | None:

@@ -1,4 +1,4 @@
-"""Where vLLM lives and what it runs on, found out before anything is launched."""
+"""Finds the installed vLLM and its device before anything is launched."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def find_installation(engine: EngineConfig) -> Installation:
     """
     if engine.command is not None and shutil.which(_program(engine.command)) is None:
         raise EngineNotInstalledError(
-            f"engine.command: {_program(engine.command)!r} is not a program here; allowed: a path or name of one, "
+            f"engine.command: {_program(engine.command)!r} is not a program here; use: a path or name of one, "
             "followed by its arguments"
         )
     python = _interpreter(engine)

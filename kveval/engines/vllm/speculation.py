@@ -14,8 +14,8 @@ from kveval.run.findings import Finding
 
 
 def speculation_facts(families: Iterable[Metric], log: str) -> dict[str, Any]:
-    """``speculative_tokens``, of each draft at most, and ``speculative_method``, by its log; empty without."""
-    # The counters are there, at 0, as soon as a speculating server is up, and never on another.
+    """Returns ``speculative_tokens`` and ``speculative_method``. Empty if the server does not speculate."""
+    # A speculating server has these counters from the start, at 0. Other servers never have them.
     tokens = sum(name.startswith("spec_accepted_at_") for name in speculation_counters(families))
     if not tokens:
         return {}
@@ -24,7 +24,7 @@ def speculation_facts(families: Iterable[Metric], log: str) -> dict[str, Any]:
 
 
 def judge_speculation(variant: ResolvedVariant, tokens: int | None, method: str | None) -> list[Finding]:
-    """Whether the server speculates as `variant` asks; `tokens` and `method` as `speculation_facts` gives them."""
+    """Checks that the server speculates as `variant` asks. `tokens`, `method`: what `speculation_facts` returned."""
     wanted = variant.config.speculative_config
     if wanted is None:
         if not tokens:

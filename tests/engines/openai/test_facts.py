@@ -9,7 +9,8 @@ import pytest
 from kveval.config.endpoint import DeclaredConfig, EndpointConfig
 from kveval.config.variant import VariantConfig
 from kveval.engines.client.dialect import Dialect
-from kveval.engines.openai.facts import attached_facts, judge_attached
+from kveval.engines.openai.facts import attached_facts
+from kveval.engines.openai.findings import judge_attached
 from kveval.engines.variants import ResolvedVariant
 from kveval.run.facts import Facts
 from kveval.run.manifest import Role
@@ -102,7 +103,7 @@ def test_nothing_untrue_is_said_of_a_cache_where_the_device_is_unknown(dtype: st
     asked = variant(dtype)
     found = judge_attached(facts(asked, VLLM.replace("CACHE", dtype)), asked, None)
     message = next(finding.message for finding in found if finding.code == "device_unknown")
-    assert message.startswith(f"{dtype} is none of what vLLM's CPU engine stores correctly (bfloat16, float16, fp8, ")
+    assert f"CPU engine corrupts a cache of {dtype}; it stores correctly: bfloat16, float16, fp8, " in message
 
 
 def test_against_the_baseline() -> None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from kveval.config.sweep import validate_config
 from kveval.engines.metrics import cache_config, counters
 from kveval.engines.variants import Device, ResolvedVariant, resolve
-from kveval.engines.vllm.facts import Facts, assemble, checkpoint_scales, judge_facts, log_facts, scales_in_force
+from kveval.engines.vllm.facts import Facts, assemble, checkpoint_scales, log_facts, scales_in_force
+from kveval.engines.vllm.findings import judge_facts
 
 CPU = Device("cpu", frozenset({"avx512f"}))
 

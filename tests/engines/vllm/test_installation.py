@@ -78,7 +78,7 @@ def test_a_command_without_interpreter_is_taken_at_its_word(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("command", ["/nonexistent/vllm", "no-such-program-anywhere", str(Path(__file__))])
 def test_a_command_that_is_no_program_is_named(command: str) -> None:
-    with pytest.raises(EngineNotInstalledError, match=r"engine\.command: .* is not a program here; allowed:") as caught:
+    with pytest.raises(EngineNotInstalledError, match=r"engine\.command: .* is not a program here; use:") as caught:
         find_installation(EngineConfig(command=[command, "serve"]))
     assert caught.value.exit_code == 2
     assert command in str(caught.value)

@@ -1,0 +1,70 @@
+"""What a reviewer must know about a vLLM server that kveval launched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kveval.engines.findings import cache_findings, changed_findings
+from kveval.engines.variants import LEAST_CAPACITY_RATIO, ResolvedVariant
+from kveval.engines.vllm.speculation import judge_speculation
+from kveval.formats.registry import CACHE_DTYPES, CPU_DTYPES, is_same_format, is_unquantized
+from kveval.run.facts import Facts
+from kveval.run.findings import Finding
+
+
+def judge_facts(facts: Facts, variant: ResolvedVariant, baseline: Facts | None) -> list[Finding]:
+    """Returns what a reviewer must know. An error means that the variant must not be measured."""
+    return [
+        *_dtype_findings(facts, variant),
+        *_emulation_findings(facts),
+        *(_compared_findings(facts, variant, baseline) if baseline is not None else ()),
+        *cache_findings(facts, variant),
+        *judge_speculation(variant, facts.speculative_tokens, facts.speculative_method),
+    ]
+
+
+def _dtype_findings(facts: Facts, variant: ResolvedVariant) -> Iterator[Finding]:
+    requested, effective = variant.kv_cache_dtype, facts.effective_cache_dtype
+    stored = effective or requested
+    if effective is None:
+        message = f"the server does not report its cache dtype; {requested} was asked for"
+        yield Finding.warning("dtype_unknown", message)
+    elif not is_same_format(requested, effective) and requested != "auto":
+        yield Finding.error("dtype_mismatch", f"{requested} was asked for, the server stores {effective}")
+    if stored not in CACHE_DTYPES:
+        yield Finding.warning("unknown_format", _unknown_format(stored, facts.kv_capacity_ratio))
+    if facts.device == "cpu" and stored not in CPU_DTYPES:
+        yield Finding.error("cpu_unsupported", f"the CPU engine corrupts a cache of {stored}")
+    if variant.role == "baseline" and effective is not None and not is_unquantized(effective):
+        message = f"the baseline's cache is {effective}: there is nothing to compare with"
+        yield Finding.error("baseline_quantized", message)
+
+
+def _unknown_format(dtype: str, capacity_ratio: float | None) -> str:
+    holds = "" if capacity_ratio is None else f"; it holds {capacity_ratio:.2f} times the baseline's tokens"
+    return (
+        f"kveval does not know the cache dtype {dtype}: how its scales are set and how many tokens its cache should "
+        f"hold are not checked{holds}"
+    )
+
+
+def _emulation_findings(facts: Facts) -> Iterator[Finding]:
+    if facts.storage != "emulated":
+        return
+    message = f"{facts.emulation}: the numerics of the format, stored as {facts.effective_cache_dtype}; saves no memory"
+    yield Finding.info("emulated", message)
+    if not facts.emulation_live:
+        message = "the engine log does not show K and V being rounded: the plugin is not live"
+        yield Finding.error("emulation_dead", message)
+
+
+def _compared_findings(facts: Facts, variant: ResolvedVariant, baseline: Facts) -> Iterator[Finding]:
+    ratio, expected = facts.kv_capacity_ratio, variant.expected_capacity_ratio
+    if expected is not None and ratio is not None and ratio < LEAST_CAPACITY_RATIO:
+        yield Finding.error(
+            "capacity_unchanged",
+            f"the cache holds {ratio:.2f} times the baseline's tokens: a native {variant.kv_cache_dtype} cache holds "
+            f"about {expected:.1f} times as many",
+        )
+    keys = ("attention_backend", "engine_version", "execution", "model_dtype", "max_model_len")
+    yield from changed_findings(facts, baseline, keys)

@@ -1,0 +1,63 @@
+"""Which model a server serves, and how long its prompts may be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.scripted_endpoint import ScriptedEndpoint
+from support.sweeps import Planner, Servers, records, revoke_after
+from support.sweeps import attached_run as run
+
+from kveval.errors import (
+    FactsError,
+    PlanError,
+    ResumeError,
+)  # fmt: skip
+
+
+async def test_a_server_with_another_model(plan_for: Planner, servers: Servers, tmp_path: Path) -> None:
+    servers["f16"].models = [{"id": "other-1"}, {"id": "other-2"}]
+    with pytest.raises(FactsError, match=r"has no model 'served' \(endpoint\.model\); use: other-1, other-2$"):
+        await run(plan_for(), tmp_path / "run")
+
+
+async def test_a_server_that_takes_less_than_the_longest_prompt(
+    plan_for: Planner, servers: Servers, tmp_path: Path
+) -> None:
+    servers["f16"].models = [{"id": "served", "max_model_len": 256}]
+    with pytest.raises(
+        FactsError, match=r"takes 256 tokens \(max_model_len\), the longest prompt with its output needs"
+    ):
+        await run(plan_for(), tmp_path / "run")
+
+
+def test_a_declared_window_is_planned_with(plan_for: Planner) -> None:
+    with pytest.raises(PlanError, match=r"context_lengths: 512 with .* does not fit"):
+        plan_for({"declared": {"max_model_len": 300}})
+
+
+@pytest.mark.parametrize("how", ["answers", "listed", "root"])
+async def test_a_model_that_changes_midway_stops_the_variant(
+    plan_for: Planner, servers: Servers, tmp_path: Path, how: str
+) -> None:
+    plan = plan_for(requests={"max_in_flight": 1})
+
+    def change(server: ScriptedEndpoint) -> None:
+        if how == "answers":
+            server.answers_as = "another"
+        else:
+            server.models = [{"id": "another"}] if how == "listed" else [{"id": "served", "root": "/models/another"}]
+
+    revoke_after(servers["q8"], plan, 3, change)
+
+    manifest = await run(plan, tmp_path / "run")
+
+    q8 = manifest.variants["q8"]
+    assert q8.status == "stopped"
+    assert "another" in str(q8.reason)
+    assert len(records(tmp_path / "run", "q8")) == 3
+    assert manifest.variants["f16"].status == "complete"
+    if how != "listed":
+        with pytest.raises(ResumeError, match="q8 was"):
+            await run(plan, tmp_path / "run", resume=True)
