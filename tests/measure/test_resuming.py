@@ -189,12 +189,12 @@ async def test_resume_refuses_another_model_and_other_text(
 
     other = plan_of()
     other.tasks["niah_single"].metadata["keys"] = 3  # type: ignore[index]
-    with pytest.raises(ResumeError, match="task/niah_single is not the one this run was made with"):
+    with pytest.raises(ResumeError, match="task/niah_single changed since this run was made"):
         await run(other, tmp_path / "run", engines, resume=True)
     del other.tasks["niah_single"].metadata["keys"]  # type: ignore[attr-defined]
 
     (checkpoint / "model.safetensors").write_bytes(b"other weights")
-    with pytest.raises(ResumeError, match=r"model/model\.safetensors is not the one this run was made with"):
+    with pytest.raises(ResumeError, match=r"model/model\.safetensors changed since this run was made"):
         await run(plan_of(), tmp_path / "run", engines, resume=True)
 
 

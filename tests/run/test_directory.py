@@ -163,7 +163,7 @@ def test_what_a_sweep_may_write_into(tmp_path: Path) -> None:
         run.check_usable(resume=False)
         run.write_manifest(manifest())
     run.check_usable(resume=True)
-    with pytest.raises(RunDirectoryError, match=r"holds a run already; allowed: .* or --resume"):
+    with pytest.raises(RunDirectoryError, match=r"holds a run already; use: .* or --resume"):
         run.check_usable(resume=False)
 
 
@@ -242,5 +242,5 @@ def test_a_record_of_another_variant_is_no_evidence(tmp_path: Path) -> None:
         run.write_manifest(manifest())
         run.append(record("a", variant="bf16"))
     run.records_path("bf16").rename(run.records_path("fp8"))
-    with pytest.raises(RunDirectoryError, match=r"fp8\.jsonl: holds a record of variant 'bf16' .*; allowed: records"):
+    with pytest.raises(RunDirectoryError, match=r"fp8\.jsonl: holds a record of variant 'bf16' .*; use: only records"):
         list(run.records("fp8"))

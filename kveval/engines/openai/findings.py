@@ -117,12 +117,13 @@ def _asking_findings(facts: Facts, variant: ResolvedVariant) -> Iterator[Finding
             "the server does not say what tokens it makes of messages: only their number is checked",
         )
     if variant.role == "aa":
-        salted = "cache_salt" not in facts.lacks
-        yield Finding.info(
-            "aa_same_server",
-            "the same running server is asked again, not a second launch"
-            + ("" if salted else "; it may answer from what the first time left in its prefix cache"),
+        cache = (
+            "it may answer from what the first time left in its prefix cache"
+            if "cache_salt" in facts.lacks
+            else "a new cache_salt hides what the first time left in its prefix cache"
         )
+        message = f"the same running server is asked again, not a second launch; {cache}"
+        yield Finding.info("aa_same_server", message)
 
 
 def _compared_findings(facts: Facts, variant: ResolvedVariant, baseline: Facts) -> Iterator[Finding]:

@@ -50,7 +50,7 @@ async def test_an_aa_run_asks_the_same_server_past_its_cache_and_says_so(
 
     finding = next(f for f in manifest.variants["f16-aa"].findings if f.code == "aa_same_server")
     assert finding.level == "info"
-    assert "not a second launch, past what" in finding.message
+    assert "not a second launch; a new cache_salt hides what" in finding.message
     salts = [body.get("cache_salt") for body in servers["f16"].requests]
     assert salts.count("kveval-aa") == 6
 
