@@ -58,7 +58,10 @@ def load(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure speed under load, per cache setting: latency, throughput, queueing, cache use, memory."""
+    """Measure speed under load, per cache setting: latency, throughput, queueing, cache use, memory.
+
+    A flag replaces the key of the configuration; without it, the configuration decides.
+    """
     from kveval.report.terminal.load import load_plan_table, load_table
 
     if dry_run and resume:

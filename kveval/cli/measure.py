@@ -46,7 +46,10 @@ def sweep(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ask every cache setting the same long-context questions and compare the answers."""
+    """Ask every cache setting the same long-context questions and compare the answers.
+
+    A flag replaces the key of the configuration; without it, the configuration decides.
+    """
     from kveval.report.terminal.load import load_table
     from kveval.report.terminal.plan import plan_table
     from kveval.report.terminal.summary import summary_table
