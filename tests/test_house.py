@@ -12,7 +12,7 @@ import kveval
 
 PACKAGE = Path(kveval.__file__).parent
 MOST_FILES = 16
-MOST_LINES = 400
+MOST_LINES = 280
 
 
 @pytest.mark.parametrize(

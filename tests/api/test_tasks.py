@@ -32,7 +32,7 @@ def test_a_right_and_a_wrong_answer_are_told_apart() -> None:
     assert (wrong.outcome, wrong.metrics["score"]) == ("wrong", 0.0)
 
 
-def test_a_task_of_ones_own_folder(own_tasks: Path) -> None:
+def test_a_task_of_your_own_folder(own_tasks: Path) -> None:
     assert "mine" in {task.name for task in kveval.list_tasks(own_tasks)}
     assert kveval.example_prompts("mine", context_length=512, haystack="generated", include_path=own_tasks)
     with pytest.raises(ConfigError, match="unknown task 'mine'"):

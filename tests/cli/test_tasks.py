@@ -36,7 +36,7 @@ def test_a_prompt_is_shown_with_its_answer(kveval: Kveval) -> None:
     assert "a sweep uses the chat endpoint if template and engine allow it" in json.loads(out)["form"]
 
 
-def test_tasks_of_a_folder_of_ones_own(
+def test_tasks_of_your_own_folder(
     kveval: Kveval, own_tasks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
