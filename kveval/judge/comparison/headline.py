@@ -49,7 +49,10 @@ def headline(comparisons: Sequence[Comparison], policy: Policy) -> Headline:
     if failed:
         worst = min(failed, key=lambda c: c.difference.delta or 0.0)
         others = [c for c in failed if c is not worst]
-        parts.append(f"fails {_where([worst])}: {_in_words(worst)}" + (f" (also {_where(others)})" if others else ""))
+        parts.append(
+            f"fails {_where([worst])}: {in_words(worst, policy.confidence)}"
+            + (f" (also {_where(others)})" if others else "")
+        )
     if unsettled:
         parts.append(
             f"undecided {_where(unsettled)}"
@@ -89,12 +92,13 @@ def _where(comparisons: list[Comparison]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _in_words(comparison: Comparison) -> str:
+def in_words(comparison: Comparison, confidence: float) -> str:
+    """Return '-5.7 points, 95% interval -9.2 to -2.2, 300 questions about 30 contexts'."""
     difference = comparison.difference
     interval = (
-        f", interval {100 * difference.low:+.1f} to {100 * difference.high:+.1f}"
+        f", {confidence:.0%} interval {100 * difference.low:+.1f} to {100 * difference.high:+.1f}"
         if difference.low is not None and difference.high is not None
         else ""
     )
-    size = f"{difference.n:,} samples in {difference.clusters:,} haystacks"
+    size = f"{difference.n:,} questions about {difference.clusters:,} contexts"
     return f"{100 * (difference.delta or 0.0):+.1f} points{interval}, {size}"

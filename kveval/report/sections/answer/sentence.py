@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kveval.config.judge import Policy
 from kveval.judge.comparison.comparison import Comparison
-from kveval.judge.comparison.headline import Headline, held_to
+from kveval.judge.comparison.headline import Headline, held_to, in_words
 from kveval.judge.comparison.judgement import Judgement
 from kveval.report.labels import length_label, listed
 from kveval.report.sentences import word_of
@@ -18,7 +17,7 @@ def sentence(judgement: Judgement, headline: Headline) -> str:
     if not any(row.difference.n for row in overall):
         return f"{headline.reason}."
     if headline.word == "undecided":
-        return f"{_in_words(overall[0], judgement.policy)}; {headline.reason}."
+        return f"{in_words(overall[0], judgement.policy.confidence)}; {headline.reason}."
     if headline.word == "pass":
         reason = overall[0].verdict.reason if overall[0].verdict else ""
         return f"pass up to {_length(lengths[-1])}: {reason}."
@@ -37,12 +36,12 @@ def _failing(judgement: Judgement, headline: Headline, lengths: Sequence[Compari
         first, *others = failing
         length = first.scope.context_length
         cells = [row for row in judgement.of(headline.variant, "cell") if row.scope.context_length == length]
-        parts = [f"fails at {_length(first)}{_worst_task(cells)}: {_in_words(first, judgement.policy)}"]
+        parts = [f"fails at {_length(first)}{_worst_task(cells)}: {in_words(first, judgement.policy.confidence)}"]
         return [*parts, f"also fails at {listed([_length(row) for row in others])}"] if others else parts
     rows = [row for level in ("overall", "family", "cell") for row in judgement.of(headline.variant, level)]
     worst = min((row for row in rows if word_of(row) == "fail"), key=lambda row: row.difference.delta or 0.0)
     place = "over all lengths" if worst.scope.level == "overall" else f"on {worst.scope}"
-    return [f"fails {place}: {_in_words(worst, judgement.policy)}"]
+    return [f"fails {place}: {in_words(worst, judgement.policy.confidence)}"]
 
 
 def _undecided(lengths: Sequence[Comparison]) -> list[str]:
@@ -57,17 +56,6 @@ def _worst_task(cells: Sequence[Comparison]) -> str:
         return ""
     worst = min(failing, key=lambda row: row.difference.delta or 0.0)
     return f" (most on {worst.scope.task}, {100 * (worst.difference.delta or 0.0):+.1f})"
-
-
-def _in_words(row: Comparison, policy: Policy) -> str:
-    difference = row.difference
-    interval = (
-        f", {policy.confidence:.0%} interval {100 * difference.low:+.1f} to {100 * difference.high:+.1f}"
-        if difference.low is not None and difference.high is not None
-        else ""
-    )
-    size = f"{difference.n:,} questions about {difference.clusters:,} contexts"
-    return f"{100 * (difference.delta or 0.0):+.1f} points{interval}, {size}"
 
 
 def _length(row: Comparison) -> str:
