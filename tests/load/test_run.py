@@ -2,55 +2,32 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import psutil
 import pytest
-from support.scripted import Oracle, Reply, ScriptedEngines, ScriptedServer, always
+from support.loads import OUTPUT_TOKENS, TOKENS, is_smoke, words
+from support.scripted import Oracle, Reply, ScriptedEngines, always
 
 from kveval.config.load import LoadConfig
 from kveval.config.sweep import validate_config
-from kveval.engines.client.client import Client
 from kveval.engines.installation import Installation
-from kveval.engines.metrics import gauges
 from kveval.errors import ConfigError, PlanError, ResumeError, RunDirectoryError
-from kveval.load.drive import drive
 from kveval.load.plan import LoadPlan, describe_load, load_plan_of, make_load_plan
-from kveval.load.prompts import arrivals_s, prompts, warmup_prompts
 from kveval.load.run import run_load
-from kveval.load.sample import device_bytes
 from kveval.load.stage import LoadStage
-from kveval.load.summary import summarize
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
 from kveval.run.directory import RunDirectory
-from kveval.run.load_results import Level, LoadDocument, read_load
+from kveval.run.load_results import LoadDocument, read_load
 
-TOKENS = tuple(range(100, 400))
-OUTPUT_TOKENS = 5
 SMALL = {
     "concurrency": [1, 3], "prompt_lengths": [32, 64], "output_tokens": OUTPUT_TOKENS, "requests": 6,
     "warmup_requests": 1, "sample_interval_s": 0.05,
 }  # fmt: skip
 Planner = Callable[..., LoadPlan]
-
-
-def words(count: int = OUTPUT_TOKENS, **reply: Any) -> Reply:
-    return Reply(" ".join(["word"] * count), finish_reason="length", **reply)
-
-
-def level(**changes: Any) -> Level:
-    values = {
-        "kind": "closed", "concurrency": 2, "prompt_lengths": [64], "output_tokens": OUTPUT_TOKENS, "requests": 6,
-        "warmup_requests": 2, "seed": 0,
-    }  # fmt: skip
-    return Level.model_validate(values | changes)
 
 
 @pytest.fixture(autouse=True)
@@ -71,120 +48,8 @@ def load_plan(stand_in: None, checkpoint: Path, installation: Installation) -> P
     return plan
 
 
-def is_smoke(body: dict[str, Any]) -> bool:
-    return body.get("cache_salt") == "kveval-smoke"
-
-
 async def measure(plan: LoadPlan, out: Path, engines: ScriptedEngines, *, resume: bool = False) -> LoadDocument:
     return await run_load(plan, out, resume=resume, on_status=lambda _: None, open_engine=engines)  # type: ignore[arg-type]
-
-
-def client_of(server: ScriptedServer) -> Client:
-    requests = validate_config({"model": "/m", "variants": ["bf16"], "context_lengths": [64], "tasks": ["x"]}).requests
-    once = requests.model_copy(update={"max_attempts": 1, "logprobs": 0, "timeout_s": 5.0})
-    return Client(server.base_url, "kveval", once, lambda: None)
-
-
-async def test_what_a_level_measures() -> None:
-    async with ScriptedServer(always(words(delay_s=0.05, token_delay_s=0.02))) as server, client_of(server) as client:
-        driven = await drive(level(), client, TOKENS, salt="s", processes=[psutil.Process()], sample_interval_s=0.05)
-        assert server.most_running == 2
-        bodies = server.requests
-    result = summarize(driven)
-
-    assert [body["ignore_eos"] for body in bodies] == [True] * 8
-    assert {body["max_tokens"] for body in bodies} == {OUTPUT_TOKENS}
-    assert all("logprobs" not in body for body in bodies)
-    assert result.outcomes == {"completed": 6}
-    assert result.warmup_outcomes == {"completed": 2}
-    assert result.prompt_tokens == 6 * 64
-    assert result.output_tokens == 6 * OUTPUT_TOKENS
-    assert result.ttft_ms.n == result.itl_ms.n == result.latency_ms.n == 6
-    assert result.gap_ms.n == 6 * (OUTPUT_TOKENS - 1)
-    assert result.ttft_ms.median is not None
-    assert result.itl_ms.median is not None
-    assert result.ttft_ms.median >= 70
-    assert 20 <= result.itl_ms.median < 60
-    assert result.output_tokens_per_s == pytest.approx(result.output_tokens / result.duration_s, rel=1e-3)
-    assert result.total_tokens_per_s == pytest.approx(
-        (result.output_tokens + result.prompt_tokens) / result.duration_s, rel=1e-3
-    )
-    assert result.running is not None
-    assert result.running.n >= 2
-    assert result.kv_usage_percent is not None
-    assert result.engine_rss_bytes is not None
-    assert (result.engine_rss_bytes.peak or 0) > 1 << 20
-    assert result.preemptions == result.prefix_hit_tokens == 0
-    assert result.findings == []
-    assert [row.outcome for row in result.requests] == ["completed"] * 6
-
-
-async def test_errors_and_short_outputs_are_counted_and_time_nothing() -> None:
-    seen = 0
-
-    def handler(prompt: list[int], body: dict[str, Any]) -> Reply:
-        nonlocal seen
-        seen += 1
-        if seen == 3:
-            return Reply(status=500, message="no such luck")
-        return words(2) if seen == 4 else words()
-
-    async with ScriptedServer(handler) as server, client_of(server) as client:
-        driven = await drive(level(warmup_requests=0, concurrency=1), client, TOKENS, salt="s")
-    result = summarize(driven)
-    assert result.outcomes == {"completed": 4, "http_500": 1, "short_output": 1}
-    assert result.ttft_ms.n == 4
-    assert result.output_tokens == 4 * OUTPUT_TOKENS + 2
-    finding = result.findings[0]
-    assert (finding.level, finding.code) == ("warning", "load_failures")
-    assert "of 6 requests 1 http_500, 1 short_output: HTTP 500: no such luck" in finding.message
-
-
-async def test_hits_of_the_prefix_cache_are_a_finding() -> None:
-    async with ScriptedServer(always(words())) as server, client_of(server) as client:
-        await drive(level(), client, TOKENS, salt="the same")
-        again = summarize(await drive(level(), client, TOKENS, salt="the same"))
-        other = summarize(await drive(level(), client, TOKENS, salt="another"))
-    assert again.prefix_hit_tokens == 6 * 48
-    assert [finding.code for finding in again.findings] == ["load_prefix_hits"]
-    assert "288 of 384 prompt tokens" in again.findings[0].message
-    assert other.prefix_hit_tokens == 0
-
-
-async def test_an_open_loop_does_not_wait_for_answers() -> None:
-    arriving = level(kind="open", concurrency=None, request_rate=40.0, requests=8, warmup_requests=0)
-    async with ScriptedServer(always(words(delay_s=1.0))) as server, client_of(server) as client:
-        driven = await drive(arriving, client, TOKENS, salt="s")
-        assert server.most_running >= 6
-    expected = arrivals_s(arriving)
-    assert expected[-1] == pytest.approx(8 / 40)
-    sent = sorted(one.sent_s for one in driven.sent)
-    # A busy machine sends late, never early.
-    assert all(when >= due - 0.01 for when, due in zip(sent, expected, strict=True))
-
-
-def test_arrivals_are_poisson_and_seeded() -> None:
-    many = level(kind="open", concurrency=None, request_rate=10.0, requests=4000)
-    times = np.array(arrivals_s(many))
-    gaps = np.diff(times)
-    assert list(times) == arrivals_s(many)
-    assert arrivals_s(many.model_copy(update={"seed": 1})) != list(times)
-    assert gaps.mean() == pytest.approx(0.1, rel=0.01)
-    # Exponential gaps have a standard deviation of their mean.
-    assert gaps.std() == pytest.approx(gaps.mean(), rel=0.08)
-
-
-def test_prompts_are_unique_seeded_and_as_long_as_asked() -> None:
-    mixed = level(prompt_lengths=[32, 64, 128], requests=30, warmup_requests=4)
-    made = [prompt.tolist() for prompt in prompts(mixed, TOKENS)]
-    assert made == [prompt.tolist() for prompt in prompts(mixed, TOKENS)]
-    assert Counter(len(prompt) for prompt in made) == {32: 10, 64: 10, 128: 10}
-    assert [len(prompt) for prompt in made] != sorted(len(prompt) for prompt in made)
-    others = [prompt.tolist() for prompt in warmup_prompts(mixed, TOKENS)]
-    others += [prompt.tolist() for prompt in prompts(mixed.model_copy(update={"concurrency": 4}), TOKENS)]
-    first_blocks = [tuple(prompt[:16]) for prompt in made + others]
-    assert len(set(first_blocks)) == len(first_blocks)
-    assert {token for prompt in made for token in prompt} <= set(TOKENS)
 
 
 async def test_a_measurement_end_to_end(load_plan: Planner, tmp_path: Path) -> None:
@@ -298,6 +163,18 @@ async def test_what_is_not_what_was_asked_is_refused(load_plan: Planner, tmp_pat
     assert all(is_smoke(body) for body in others)
 
 
+async def test_a_server_that_fails_the_smoke_questions_is_refused(load_plan: Planner, tmp_path: Path) -> None:
+    engines = ScriptedEngines(always(words()))
+    engines.handlers["fp8"] = lambda _prompt, body: Reply("") if is_smoke(body) else words()
+    document = await measure(load_plan(), tmp_path / "run", engines)
+    assert document.variants["bf16"].smoke.output == "word word word word word"
+    assert document.variants["fp8"].status == "refused"
+    assert "the answer is empty" in str(document.variants["fp8"].reason)
+    assert document.variants["fp8"].levels == []
+    accepted = await measure(load_plan(accept_findings=["smoke_failed"]), tmp_path / "run", engines, resume=True)
+    assert accepted.is_complete
+
+
 async def test_a_run_directory_of_another_model_is_refused(
     load_plan: Planner, plan_of: Callable[..., Plan], checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -365,39 +242,6 @@ def test_the_longest_context_is_what_the_server_takes(load_plan: Planner) -> Non
 def test_the_baseline_may_be_measured_twice(load_plan: Planner) -> None:
     assert [variant.name for variant in load_plan().variants] == ["bf16", "fp8"]
     assert [variant.name for variant in load_plan({"aa": True}).variants] == ["bf16", "bf16-aa", "fp8"]
-
-
-def test_gauges_are_read_from_metrics() -> None:
-    text = (
-        "# HELP vllm:num_requests_running x\n# TYPE vllm:num_requests_running gauge\n"
-        'vllm:num_requests_running{engine="0"} 3.0\nvllm:num_requests_running{engine="1"} 1.0\n'
-        'vllm:num_requests_waiting{engine="0"} 2.0\nvllm:num_requests_waiting_by_reason{reason="x"} 7.0\n'
-        'vllm:kv_cache_usage_perc{engine="0"} 0.25\n'
-    )
-    assert gauges(text) == {"running": 4.0, "waiting": 2.0, "kv_usage": 0.25}
-    assert gauges("<html>") == {}
-
-
-def test_gpu_memory_is_that_of_the_engines_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    own = psutil.Process()
-    program = tmp_path / "nvidia-smi"
-    program.write_text(f"#!/bin/sh\nprintf '{own.pid}, 1000\\n{own.pid}, 24\\n1, 5000\\n{own.pid}, [N/A]\\n'\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert device_bytes([own]) == 1024 << 20
-    assert device_bytes([]) is None
-    program.write_text("#!/bin/sh\nexit 9\n")
-    assert device_bytes([own]) is None
-
-
-def test_a_broken_load_file_is_named(tmp_path: Path) -> None:
-    assert read_load(tmp_path) is None
-    (tmp_path / "load.json").write_text("{")
-    with pytest.raises(RunDirectoryError, match=r"load.json: document: Invalid JSON"):
-        read_load(tmp_path)
-    (tmp_path / "load.json").write_text(json.dumps({"schema_version": 1}))
-    with pytest.raises(RunDirectoryError, match=r"load.json: kveval_version: Field required"):
-        read_load(tmp_path)
 
 
 def test_defaults_are_valid() -> None:

@@ -1,0 +1,35 @@
+"""Prompts and arrival times of a level."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from support.loads import TOKENS, level
+
+from kveval.load.prompts import arrivals_s, prompts, warmup_prompts
+
+
+def test_arrivals_are_poisson_and_seeded() -> None:
+    many = level(kind="open", concurrency=None, request_rate=10.0, requests=4000)
+    times = np.array(arrivals_s(many))
+    gaps = np.diff(times)
+    assert list(times) == arrivals_s(many)
+    assert arrivals_s(many.model_copy(update={"seed": 1})) != list(times)
+    assert gaps.mean() == pytest.approx(0.1, rel=0.01)
+    # Exponential gaps have a standard deviation of their mean.
+    assert gaps.std() == pytest.approx(gaps.mean(), rel=0.08)
+
+
+def test_prompts_are_unique_seeded_and_as_long_as_asked() -> None:
+    mixed = level(prompt_lengths=[32, 64, 128], requests=30, warmup_requests=4)
+    made = [prompt.tolist() for prompt in prompts(mixed, TOKENS)]
+    assert made == [prompt.tolist() for prompt in prompts(mixed, TOKENS)]
+    assert Counter(len(prompt) for prompt in made) == {32: 10, 64: 10, 128: 10}
+    assert [len(prompt) for prompt in made] != sorted(len(prompt) for prompt in made)
+    others = [prompt.tolist() for prompt in warmup_prompts(mixed, TOKENS)]
+    others += [prompt.tolist() for prompt in prompts(mixed.model_copy(update={"concurrency": 4}), TOKENS)]
+    first_blocks = [tuple(prompt[:16]) for prompt in made + others]
+    assert len(set(first_blocks)) == len(first_blocks)
+    assert {token for prompt in made for token in prompt} <= set(TOKENS)

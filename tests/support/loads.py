@@ -1,0 +1,37 @@
+"""Levels, replies and clients of load measurements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kveval.config.sweep import validate_config
+from kveval.engines.client.client import Client
+from kveval.run.load_results import Level
+from support.scripted import Reply, ScriptedServer
+
+TOKENS = tuple(range(100, 400))
+
+
+OUTPUT_TOKENS = 5
+
+
+def words(count: int = OUTPUT_TOKENS, **reply: Any) -> Reply:
+    return Reply(" ".join(["word"] * count), finish_reason="length", **reply)
+
+
+def level(**changes: Any) -> Level:
+    values = {
+        "kind": "closed", "concurrency": 2, "prompt_lengths": [64], "output_tokens": OUTPUT_TOKENS, "requests": 6,
+        "warmup_requests": 2, "seed": 0,
+    }  # fmt: skip
+    return Level.model_validate(values | changes)
+
+
+def is_smoke(body: dict[str, Any]) -> bool:
+    return body.get("cache_salt") == "kveval-smoke"
+
+
+def client_of(server: ScriptedServer) -> Client:
+    requests = validate_config({"model": "/m", "variants": ["bf16"], "context_lengths": [64], "tasks": ["x"]}).requests
+    once = requests.model_copy(update={"max_attempts": 1, "logprobs": 0, "timeout_s": 5.0})
+    return Client(server.base_url, "kveval", once, lambda: None)
