@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -135,3 +136,17 @@ def _hash_file(path: Path) -> str:
             file.seek(block * (size - _BLOCK_BYTES) // (_SAMPLED_BLOCKS - 1))
             digest.update(file.read(_BLOCK_BYTES))
     return f"sampled:{digest.hexdigest()}"
+
+
+def checkpoint_scales(model: Path) -> int | None:
+    """Counts the K and V scale tensors in the headers of a checkpoint's safetensors. None if one cannot be read."""
+    count = 0
+    for path in sorted(model.glob("*.safetensors")):
+        try:
+            with path.open("rb") as file:
+                size = struct.unpack("<Q", file.read(8))[0]
+                names = json.loads(file.read(min(size, 100_000_000)))
+            count += sum(name.endswith((".k_scale", ".v_scale", ".kv_scale")) for name in names)
+        except (OSError, ValueError, struct.error, TypeError, AttributeError):
+            return None
+    return count

@@ -2,16 +2,18 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import struct
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.model_folder import write_safetensors
 
 from kveval.errors import ConfigError
 from kveval.models import checkpoint as module
-from kveval.models.checkpoint import hash_model, read_model
+from kveval.models.checkpoint import checkpoint_scales, hash_model, read_model
 from kveval.models.demo import DEMO_MODELS
 
 
@@ -186,3 +188,21 @@ def test_large_weights_are_sampled_from_end_to_end(checkpoint: Path, monkeypatch
         path.write_bytes(bytes(data))
         seen.add(hash_model(model)["model.safetensors"])
     assert len(seen | {before}) == 4
+
+
+def test_scales_in_a_checkpoint_are_counted(tmp_path: Path) -> None:
+    assert checkpoint_scales(tmp_path) == 0
+    write_safetensors(tmp_path / "a.safetensors", ["model.layers.0.self_attn.q_proj.weight"])
+    assert checkpoint_scales(tmp_path) == 0
+    attention = "model.layers.0.self_attn"
+    write_safetensors(tmp_path / "b.safetensors", [f"{attention}.k_scale", f"{attention}.v_scale", "w.weight_scale"])
+    assert checkpoint_scales(tmp_path) == 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"version https://git-lfs", struct.pack("<Q", 10) + b"{", b"\xff" * 40, struct.pack("<Q", 3) + b"[1]"],
+)
+def test_scales_of_a_checkpoint_that_cannot_be_read_are_unknown(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.safetensors").write_bytes(content)
+    assert checkpoint_scales(tmp_path) is None

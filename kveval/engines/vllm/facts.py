@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from kveval.engines.metrics import cache_config, metric_families
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm.speculation import speculation_facts
 from kveval.formats.registry import CACHE_DTYPES
+from kveval.models.checkpoint import checkpoint_scales
 from kveval.run.facts import Facts, Scales
 
 
@@ -42,20 +41,6 @@ def log_facts(log: str) -> dict[str, Any]:
         # The CPU platform logs no backend for ordinary attention (vllm/platforms/cpu.py).
         facts["attention_backend"] = "CPU_ATTN"
     return facts
-
-
-def checkpoint_scales(model: Path) -> int | None:
-    """Counts the K and V scale tensors in the headers of a checkpoint's safetensors. None if one cannot be read."""
-    count = 0
-    for path in sorted(model.glob("*.safetensors")):
-        try:
-            with path.open("rb") as file:
-                size = struct.unpack("<Q", file.read(8))[0]
-                names = json.loads(file.read(min(size, 100_000_000)))
-            count += sum(name.endswith((".k_scale", ".v_scale", ".kv_scale")) for name in names)
-        except (OSError, ValueError, struct.error, TypeError, AttributeError):
-            return None
-    return count
 
 
 def scales_in_force(variant: ResolvedVariant, effective_dtype: str | None, model: Path, log: str) -> Scales:

@@ -13,10 +13,9 @@ from kveval.engines.client.access import Access
 from kveval.engines.installation import Installation
 from kveval.engines.speculation import check_speculation
 from kveval.engines.variants import ResolvedVariant, emulated_control, resolve
-from kveval.engines.vllm.facts import checkpoint_scales
 from kveval.errors import ConfigError, PlanError
 from kveval.measure.plan.limits import TokenLimit, check_load_fits
-from kveval.models.checkpoint import Model, read_model
+from kveval.models.checkpoint import Model, checkpoint_scales, read_model
 from kveval.run.manifest import Role
 
 _SET_BY_KVEVAL = {
