@@ -71,7 +71,7 @@ def test_a_failure_of_kveval_itself_is_not_taken_for_a_loss(kveval: Kveval, monk
     def breaks(_: object) -> None:
         raise LookupError("a bug")
 
-    monkeypatch.setattr("kveval.api.tasks.list_tasks", breaks)
+    monkeypatch.setattr("kveval.list_tasks", breaks)
     code, _, err = kveval("tasks")
     assert code == 3
     assert err.splitlines()[-1] == "error: kveval itself failed: LookupError: a bug"
@@ -81,7 +81,7 @@ def test_ctrl_c_ends_without_a_traceback(kveval: Kveval, monkeypatch: pytest.Mon
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kveval.api.tasks.list_tasks", interrupted)
+    monkeypatch.setattr("kveval.list_tasks", interrupted)
     assert kveval("tasks") == (130, "", "")
 
 

@@ -192,7 +192,7 @@ def test_no_engine(kveval: Kveval, config: Callable[..., str], monkeypatch: pyte
     refused(
         kveval("sweep", config(engine={"python": "/none/python"})), "engine.python", "/none/python", "cannot be run"
     )
-    refused(kveval("sweep", config(engine={"command": ["/none/vllm"]})), "engine.command", "/none/vllm", "allowed")
+    refused(kveval("sweep", config(engine={"command": ["/none/vllm"]})), "engine.command", "/none/vllm", "use: ")
 
 
 def test_a_taken_port(kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines) -> None:
