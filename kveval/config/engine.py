@@ -1,16 +1,38 @@
-"""How an engine is launched: the configuration's ``engine``, and its settings as command-line flags."""
+"""How an engine is launched and asked: the configuration's ``engine`` and ``requests``, flags and environment."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, PlainSerializer
 
-from kveval.config.environment import Environment
 from kveval.config.values import StrictModel
+
+HIDDEN = "(hidden)"
+# TOKENIZERS_PARALLELISM and the like are not secrets.
+_SECRET_NAME = re.compile(
+    r"TOKEN(?!IZ)|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|API_?KEY|KEYS?$|_(PASS|PWD)$", re.IGNORECASE
+)
+# Before the host of a URL: user and password, or a token.
+_USERINFO = re.compile(r"(?<=://)[^/\s]+(?=@)")
+
+
+def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns environment variables with `HIDDEN` in place of secrets, so that they can be kept and shown.
+
+    A variable that is named like a secret loses its whole value. All others lose the credentials in URLs.
+    """
+    return {
+        name: HIDDEN if _SECRET_NAME.search(name) else _USERINFO.sub(HIDDEN, value)
+        for name, value in environment.items()
+    }
+
+
+Environment = Annotated[dict[str, str], PlainSerializer(without_secrets, when_used="json")]
 
 EngineArgs = dict[str, str | int | float | bool | None]
 """Engine flags such as ``{"max-num-seqs": 8}``; true is a bare flag, false is ``--no-...``."""
@@ -37,6 +59,22 @@ class EngineConfig(StrictModel):
     port: Annotated[int, Field(gt=0, lt=65536)] | None = None
     kv_cache_gib: Annotated[int, Field(gt=0)] = 2
     startup_timeout_s: Annotated[float, Field(gt=0)] = 900.0
+
+
+class RequestsConfig(StrictModel):
+    """How the engine is asked.
+
+    Attributes:
+        timeout_s: one request, from sending to its last token.
+        max_attempts: requests sent for one sample before it becomes an ``engine_error``.
+        max_in_flight: requests running at once. The KV cache may allow fewer.
+        logprobs: top alternatives recorded per output token; 0 records none.
+    """
+
+    timeout_s: Annotated[float, Field(gt=0)] = 600.0
+    max_attempts: Annotated[int, Field(gt=0, le=10)] = 3
+    max_in_flight: Annotated[int, Field(gt=0)] = 32
+    logprobs: Annotated[int, Field(ge=0, le=20)] = 20
 
 
 def flags(arguments: Mapping[str, Any]) -> list[str]:

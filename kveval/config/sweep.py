@@ -9,11 +9,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from kveval.config.engine import EngineConfig
+from kveval.config.engine import EngineConfig, RequestsConfig
 from kveval.config.judge import Policy
 from kveval.config.load import LoadConfig
 from kveval.config.messages import explain
-from kveval.config.requests import RequestsConfig
 from kveval.config.task import HaystackStyle, SampleCount, TaskConfig, expand_task
 from kveval.config.values import AbsolutePath, ContextLength, NoBoolean, StrictModel, check_listed_once
 from kveval.config.variant import VariantConfig, expand_variant

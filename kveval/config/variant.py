@@ -10,8 +10,7 @@ from pydantic import BeforeValidator, ValidationInfo, field_validator, model_val
 
 from kveval.config.emulation import EmulationConfig, emulation_of
 from kveval.config.endpoint import EndpointConfig, expand_endpoint
-from kveval.config.engine import EngineArgs
-from kveval.config.environment import Environment
+from kveval.config.engine import EngineArgs, Environment
 from kveval.config.speculation import expand_speculative
 from kveval.config.values import NAME, StrictModel
 from kveval.errors import nearest

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import kveval
-from kveval.config.environment import without_secrets
+from kveval.config.engine import without_secrets
 from kveval.engines.variants import ResolvedVariant
 from kveval.errors import ResumeError, RunDirectoryError
 from kveval.load.plan import LoadPlan

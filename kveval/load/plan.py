@@ -10,8 +10,8 @@ from kveval.config.load import LoadConfig
 from kveval.config.sweep import SweepConfig
 from kveval.engines.installation import Installation
 from kveval.engines.variants import ResolvedVariant
-from kveval.measure.plan.inputs import hash_models
 from kveval.measure.plan.limits import SPARE_TOKENS, check_load_fits
+from kveval.measure.plan.manifest import hash_models
 from kveval.measure.plan.plan import Plan
 from kveval.measure.plan.prompts import check_same_prompts, read_prompt_format
 from kveval.measure.plan.variants import max_model_len_flag, plan_variants

@@ -10,14 +10,12 @@ from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.client import Client
 from kveval.engines.metrics import counters
 from kveval.engines.session import Session
-from kveval.measure.counters import Counted
+from kveval.measure.counters import Counted, planned_hit_tokens
 from kveval.measure.haystacks import group_by_haystack
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
 from kveval.measure.records import record_of, request_of
-from kveval.measure.remaining import Remaining
 from kveval.measure.schedule import ask_all
-from kveval.measure.sharing import planned_hit_tokens
 from kveval.run.directory import RunDirectory
 from kveval.tasks.sample import Sample
 
@@ -27,6 +25,36 @@ _MAX_FAILURES_IN_A_ROW = 5
 
 class ServerBrokenError(Exception):
     """The server died, or fails every request."""
+
+
+class Remaining:
+    """Samples of one variant still to ask.
+
+    What was in flight when a server broke is a suspect: it may have broken the server. Suspects are asked last and one
+    at a time, so that a request which breaks servers costs only its own answer.
+    """
+
+    def __init__(self, samples: list[Sample]) -> None:
+        self._samples = {sample.sample_id: sample for sample in samples}
+        self._in_flight: set[str] = set()
+        self._suspects: set[str] = set()
+
+    def begin(self, sample: Sample) -> None:
+        self._in_flight.add(sample.sample_id)
+
+    def done(self, sample: Sample) -> None:
+        self._in_flight.discard(sample.sample_id)
+        self._samples.pop(sample.sample_id, None)
+
+    def suspect_in_flight(self) -> None:
+        self._suspects |= self._in_flight
+        self._in_flight.clear()
+
+    def unsuspected(self) -> list[Sample]:
+        return [sample for sample in self._samples.values() if sample.sample_id not in self._suspects]
+
+    def suspects(self) -> list[Sample]:
+        return [sample for sample in self._samples.values() if sample.sample_id in self._suspects]
 
 
 class SampleAsker:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from kveval.engines.session import Session
 from kveval.engines.variants import ResolvedVariant
 from kveval.measure.haystacks import HaystackSamples
-from kveval.measure.plan.cold import cold_tokens, is_cold_checked
+from kveval.measure.plan.asked_again import cold_tokens, is_cold_checked
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
 from kveval.measure.records import record_of, request_of

@@ -8,10 +8,17 @@ from typing import Any
 
 from kveval.engines.speculation import with_drafts_judged
 from kveval.engines.variants import ResolvedVariant
+from kveval.measure.haystacks import group_by_haystack
 from kveval.measure.records import with_failed_scorers
-from kveval.measure.sharing import with_sharing_judged
+from kveval.run.facts import Facts
+from kveval.run.findings import Finding
 from kveval.run.manifest import VariantRun
 from kveval.run.records import Record
+from kveval.tasks.sample import Sample
+
+# Share of the planned hits. Evictions and a haystack that is primed twice cost some hits, but not half of them.
+_LEAST_SHARE = 0.5
+_CODES = ("no_prefix_hits", "prefix_hits_below_plan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +47,39 @@ class Counted:
         totals = {name: current.counters.get(name, 0.0) + self.added.get(name, 0.0) for name in names}
         planned = current.planned_hit_tokens + self.planned_hit_tokens
         findings = with_drafts_judged(variant, current.findings, totals)
-        findings = with_sharing_judged(current.facts, findings, totals, planned)
+        findings = _with_sharing_judged(current.facts, findings, totals, planned)
         return {
             "counters": totals,
             "planned_hit_tokens": planned,
             "asking_seconds": round(current.asking_seconds + self.seconds, 3),
             "findings": with_failed_scorers(findings, records),
         }
+
+
+def planned_hit_tokens(samples: Iterable[Sample], block_size: int) -> int:
+    """Returns the prompt tokens that come from the cache if every haystack is prefilled once, in whole blocks."""
+    return sum(
+        (group.shared_tokens // block_size * block_size) * (len(group.samples) - 1)
+        for group in group_by_haystack(samples)
+    )
+
+
+def _with_sharing_judged(
+    facts: Facts, findings: Iterable[Finding], counters: Mapping[str, float], planned: int
+) -> list[Finding]:
+    """Adds a warning if far fewer prompt tokens came from the cache than planned.
+
+    Args:
+        counters: the engine's counters over the asking phase. Without those of the prefix cache nothing is judged.
+        planned: `planned_hit_tokens` of that phase.
+    """
+    others = [finding for finding in findings if finding.code not in _CODES]
+    hits, asked = counters.get("prefix_cache_hits"), counters.get("prefix_cache_queries")
+    caches = facts.prefix_caching is not False
+    if not caches or hits is None or not asked or hits >= _LEAST_SHARE * planned:
+        return others
+    message = (
+        f"{hits:,.0f} of {asked:,.0f} prompt tokens came from the prefix cache ({hits / asked:.1%}), planned were "
+        f"{planned:,} ({planned / asked:.1%}): haystacks were prefilled more than once"
+    )
+    return [*others, Finding(level="warning", code=_CODES[bool(hits)], message=message)]

@@ -11,10 +11,9 @@ from typing import Any
 
 from kveval.config.sweep import SweepConfig, validate_config
 from kveval.errors import KvevalError, RunDirectoryError
-from kveval.measure.plan.cells import plan_cells
 from kveval.measure.plan.prompts import read_prompts
 from kveval.measure.plan.samples import fixed_samples, generated_samples
-from kveval.measure.plan.tasks import read_tasks
+from kveval.measure.plan.tasks import plan_cells, read_tasks
 from kveval.models.checkpoint import read_model
 from kveval.run.directory import RunDirectory
 from kveval.run.manifest import Manifest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from kveval.engines.base import OpenEngine
 from kveval.engines.registry import open_engine
@@ -11,18 +12,15 @@ from kveval.engines.session import Session, open_session
 from kveval.engines.speculation import judge_partner
 from kveval.engines.variants import ResolvedVariant
 from kveval.errors import EngineError, FactsError, ResumeError
-from kveval.measure.asker import SampleAsker, ServerBrokenError
+from kveval.measure.asker import Remaining, SampleAsker, ServerBrokenError
 from kveval.measure.cold import ColdStage
 from kveval.measure.haystacks import tokens_to_compute
 from kveval.measure.manifest_file import ManifestFile
-from kveval.measure.plan.cold import cold_tokens
-from kveval.measure.plan.manifest import new_manifest
+from kveval.measure.plan.asked_again import cold_tokens
+from kveval.measure.plan.manifest import check_same_engine, new_manifest, resumed_manifest
 from kveval.measure.plan.plan import Plan
-from kveval.measure.plan.resume import check_same_engine, resumed_manifest
 from kveval.measure.progress import Reporter
 from kveval.measure.records import sample_row
-from kveval.measure.remaining import Remaining
-from kveval.measure.stage import Stage
 from kveval.run.directory import RunDirectory
 from kveval.run.facts import Facts
 from kveval.run.findings import Finding
@@ -30,6 +28,26 @@ from kveval.run.manifest import Manifest, SmokeResult
 from kveval.tasks.sample import Sample
 
 _MAX_LAUNCHES = 2
+
+
+class Stage(Protocol):
+    """More work for a running server. A stage never changes the records of the samples."""
+
+    def is_missing(self, variant: ResolvedVariant) -> bool:
+        """Whether the stage needs the variant's server, even if every sample is answered."""
+        ...
+
+    async def started(self, session: Session) -> None:
+        """Called as soon as the server is healthy."""
+        ...
+
+    async def run(self, session: Session) -> None:
+        """Called after every sample is answered. `session.facts` are established.
+
+        Raises:
+            FactsError, EngineError: the stage cannot be done. The answers to the samples are kept.
+        """
+        ...
 
 
 async def sweep(

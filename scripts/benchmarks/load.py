@@ -9,7 +9,7 @@ import uuid
 from typing import Any
 
 from benchmarks.server import Server
-from kveval.config.requests import RequestsConfig
+from kveval.config.engine import RequestsConfig
 from kveval.engines.client.client import Client
 from kveval.load.drive import drive
 from kveval.load.prompts import ordinary_tokens

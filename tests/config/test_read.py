@@ -91,3 +91,15 @@ def test_flags_hold_for_tasks_with_values_of_their_own(tmp_path: Path) -> None:
     task = load_config(str(path), {"samples": "4", "context_lengths": [512]}).tasks[0]
     assert (task.samples, task.context_lengths, task.questions_per_haystack) == (None, None, 5)
     assert load_config(str(path)).tasks[0].samples == 10
+
+
+@pytest.mark.parametrize("text", ["model: a\nmodel: b\n", "judge: {margin: 0.1, margin: 0.2}\n"])
+def test_a_key_given_twice_is_named_with_its_line(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match=r"line \d\): not YAML: key 'm(odel|argin)' is given twice"):
+        load_config(write(tmp_path / "c.yaml", text))
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match=r"a\.yaml: not YAML"):
+        load_config(str(tmp_path / "a.yaml"))

@@ -9,7 +9,7 @@ import pytest
 import tenacity
 from support.scripted import Handler, Reply, ScriptedServer, always
 
-from kveval.config.requests import RequestsConfig
+from kveval.config.engine import RequestsConfig
 from kveval.engines.client.client import Client
 from kveval.engines.smoke import pick_prompt, plain_prompt, smoke
 from kveval.run.facts import Facts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,6 @@ import pytest
 import tenacity
 from support.scripted import Oracle, Reply, ScriptedEngines
 
-from kveval.measure.haystacks import group_by_haystack
-from kveval.measure.plan.cold import cold_samples
 from kveval.measure.plan.describe import describe
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import SilentReporter
@@ -43,22 +40,6 @@ def cold(out: Path, variant: str) -> list[Record]:
 def salts(engines: ScriptedEngines, variant: str) -> list[str]:
     bodies = engines.servers[variant].requests
     return [body["cache_salt"] for body in bodies if body.get("cache_salt", SMOKE) != SMOKE]
-
-
-def test_cold_samples_come_from_every_cell_and_prime_nothing(plan_of: Planner) -> None:
-    plan = plan_of(tasks=["niah_single", "niah_multikey"], context_lengths=[512, 1024], cold_check=6)
-    chosen = plan.cold_samples
-    assert Counter((sample.task, sample.context_length) for sample in chosen) == {
-        ("niah_single", 512): 2, ("niah_multikey", 512): 2, ("niah_single", 1024): 1, ("niah_multikey", 1024): 1,
-    }  # fmt: skip
-    priming = {group.samples[0].sample_id for group in group_by_haystack(plan.samples)}
-    assert not priming & {sample.sample_id for sample in chosen}
-    assert cold_samples(plan.samples, 6, 0) == chosen
-    assert cold_samples(plan.samples, 6, 1) != chosen
-    assert len(cold_samples(plan.samples, 0.25, 0)) == 6
-    assert cold_samples(plan.samples, 1.0, 0) == cold_samples(plan.samples, 10_000, 0)
-    assert cold_samples(plan.samples, 0, 0) == []
-    assert len(cold_samples(plan.samples, 10_000, 0)) == len(plan.samples) - len(priming)
 
 
 def test_nothing_is_asked_again_where_nothing_is_shared(plan_of: Planner) -> None:

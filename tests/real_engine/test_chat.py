@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from kveval.config.engine import EngineConfig
-from kveval.config.requests import RequestsConfig
+from kveval.config.engine import EngineConfig, RequestsConfig
 from kveval.config.sweep import validate_config
 from kveval.config.variant import VariantConfig
 from kveval.engines.client.client import Client

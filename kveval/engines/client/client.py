@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import tenacity
 
-from kveval.config.requests import RequestsConfig
+from kveval.config.engine import RequestsConfig
 from kveval.engines.client.access import Access
 from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.bounds import TooLongError, is_event_stream

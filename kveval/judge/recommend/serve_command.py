@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kveval.config.engine import by_flag, flags
-from kveval.config.environment import HIDDEN, without_secrets
+from kveval.config.engine import HIDDEN, by_flag, flags, without_secrets
 from kveval.run.manifest import Manifest, VariantRun
 
 # Flags that only measuring needs: where the server listens, what it tells kveval, and sampling defaults, which no

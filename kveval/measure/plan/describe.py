@@ -8,7 +8,7 @@ from typing import Any
 from kveval.config.endpoint import EndpointConfig
 from kveval.engines.speculation import speculation_notes
 from kveval.measure.haystacks import group_by_haystack
-from kveval.measure.plan.cold import is_cold_checked
+from kveval.measure.plan.asked_again import is_cold_checked
 from kveval.measure.plan.plan import Plan
 from kveval.tasks.sample import Sample
 

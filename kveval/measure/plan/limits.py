@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kveval.config.load import LoadConfig
+from kveval.engines.smoke import OUTPUT_TOKENS
 from kveval.errors import PlanError
+from kveval.tasks.sample import Sample
 
 SPARE_TOKENS = 8
 """Left free above every prompt and its output: a server may add tokens, such as one for the beginning of the text."""
+# Smoke questions also send a plain text. It is shorter than this in any tokenizer.
+_LEAST_MODEL_LEN = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +49,11 @@ def check_load_fits(load: LoadConfig, limits: Iterable[TokenLimit]) -> None:
     """Raises PlanError: a prompt under load with its output does not fit one of `limits`."""
     for limit in limits:
         limit.check("load.prompt_lengths", max(load.prompt_lengths), load.output_tokens)
+
+
+def longest_request(samples: Iterable[Sample], load: LoadConfig | None, limits: Sequence[TokenLimit]) -> int:
+    """Returns the tokens of the longest prompt and its output together, and no fewer than smoke questions need."""
+    longest = max(len(sample.prompt) + max(sample.max_output_tokens, OUTPUT_TOKENS) for sample in samples)
+    longest = max(longest, load.longest_tokens if load else 0)
+    least = min([_LEAST_MODEL_LEN, *(limit.tokens for limit in limits)])
+    return max(longest + SPARE_TOKENS, least)

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from kveval.config.sweep import SweepConfig
 from kveval.engines.installation import Installation
 from kveval.engines.variants import ResolvedVariant
-from kveval.measure.plan.cells import plan_cells
-from kveval.measure.plan.cold import cold_samples
-from kveval.measure.plan.launches import plan_launches
+from kveval.measure.plan.asked_again import aa_sample_ids, cold_samples
+from kveval.measure.plan.limits import longest_request
 from kveval.measure.plan.prompts import plan_prompts
 from kveval.measure.plan.route import Route
 from kveval.measure.plan.samples import plan_samples
-from kveval.measure.plan.tasks import plan_tasks
+from kveval.measure.plan.tasks import plan_cells, plan_tasks
 from kveval.measure.plan.variants import plan_variants
 from kveval.models.checkpoint import Model
 from kveval.tasks.assembly.prompt import PromptFormat
@@ -74,7 +73,6 @@ def make_plan(config: SweepConfig, installation: Installation) -> Plan:
     cells = plan_cells(config, tasks, variants.limits)
     prompts = plan_prompts(variants, tasks)
     samples = plan_samples(cells, tasks, prompts, variants.limits)
-    launches = plan_launches(variants, samples)
     return Plan(
         config=config,
         installation=installation,
@@ -86,6 +84,6 @@ def make_plan(config: SweepConfig, installation: Installation) -> Plan:
         routes=prompts.routes,
         cells=cells,
         samples=samples,
-        aa_sample_ids=launches.aa_sample_ids,
-        max_model_len=launches.max_model_len,
+        aa_sample_ids=aa_sample_ids(samples, config.aa_share),
+        max_model_len=longest_request(samples, config.load, variants.limits),
     )

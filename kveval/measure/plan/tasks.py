@@ -1,15 +1,18 @@
-"""Stage 2: the tasks of a configuration, loaded."""
+"""Stages 2 and 3: the tasks of a configuration, loaded, and their cells."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kveval.config.sweep import SweepConfig
 from kveval.config.task import TaskConfig
+from kveval.engines.smoke import OUTPUT_TOKENS
 from kveval.errors import ConfigError, nearest
+from kveval.measure.plan.limits import TokenLimit
 from kveval.tasks.external.fixed_prompts import FixedPromptTask
 from kveval.tasks.loader import load_tasks
-from kveval.tasks.task import Task
+from kveval.tasks.task import Cell, Task
 from kveval.tasks.task_files import list_tasks
 
 
@@ -72,3 +75,30 @@ def _fixed_prompt_tasks(config: SweepConfig) -> list[FixedPromptTask]:
             raise ConfigError(f"tasks: {one.task.name} is listed twice; list every task once")
         found[one.task.name] = one
     return list(found.values())
+
+
+def plan_cells(config: SweepConfig, tasks: PlannedTasks, limits: Sequence[TokenLimit] = ()) -> list[Cell]:
+    """Returns one cell for every context length of every generated task.
+
+    Raises:
+        PlanError: a cell's prompts and outputs do not fit one of `limits`.
+    """
+    cells = []
+    for entry, task in tasks.generated:
+        samples = entry.samples or config.samples
+        for context_length in entry.context_lengths or config.context_lengths:
+            for limit in limits:
+                limit.check(
+                    f"context_lengths of {task.name}", context_length, max(task.max_output_tokens, OUTPUT_TOKENS)
+                )
+            cells.append(
+                Cell(
+                    task=task.name,
+                    context_length=context_length,
+                    samples=samples,
+                    questions_per_haystack=min(entry.questions_per_haystack or config.questions_per_haystack, samples),
+                    seed=config.seed,
+                    haystack_style=entry.haystack or config.haystack,
+                )
+            )
+    return cells

@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from kveval.config.requests import RequestsConfig
+from kveval.config.engine import RequestsConfig
 from kveval.engines.client.bounds import TooLongError, bound
 from kveval.engines.client.client import Client
 from kveval.engines.client.request import EngineRequest

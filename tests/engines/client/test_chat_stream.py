@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.scripted import Reply, ScriptedServer, always
 
-from kveval.config.requests import RequestsConfig
+from kveval.config.engine import RequestsConfig
 from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.chat_stream import ChatOutput
 from kveval.engines.client.client import Client

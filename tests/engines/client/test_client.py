@@ -13,7 +13,7 @@ import pytest
 import tenacity
 from support.scripted import Handler, Reply, ScriptedServer, always
 
-from kveval.config.requests import RequestsConfig
+from kveval.config.engine import RequestsConfig
 from kveval.engines.client.access import Access
 from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.client import Client

@@ -8,7 +8,7 @@ import pytest
 from kveval.config.sweep import validate_config
 from kveval.engines.installation import Installation
 from kveval.errors import ConfigError, PlanError
-from kveval.measure.plan.inputs import hash_inputs
+from kveval.measure.plan.manifest import hash_inputs
 from kveval.measure.plan.plan import Plan
 
 Planner = Callable[..., Plan]

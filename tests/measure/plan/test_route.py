@@ -15,8 +15,7 @@ from kveval.config.sweep import SweepConfig, validate_config
 from kveval.engines.installation import Installation
 from kveval.errors import ConfigError, PlanError
 from kveval.measure.plan.describe import describe
-from kveval.measure.plan.inputs import hash_inputs
-from kveval.measure.plan.manifest import new_manifest
+from kveval.measure.plan.manifest import hash_inputs, new_manifest
 from kveval.measure.plan.plan import Plan, make_plan
 from kveval.measure.plan.route import choose_route, server_template
 from kveval.measure.progress import SilentReporter

@@ -1,4 +1,4 @@
-"""Chooses the samples that are asked once more without the prefix cache."""
+"""Chooses the samples that are asked twice: by the A/A run, and without the prefix cache."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ from itertools import chain, zip_longest
 from kveval.measure.haystacks import group_by_haystack
 from kveval.run.manifest import Role
 from kveval.tasks.sample import Sample
+
+
+def aa_sample_ids(samples: Iterable[Sample], share: float) -> frozenset[str]:
+    """Chooses what the A/A run asks: whole haystacks, so that it shares prefill as the baseline does."""
+    haystacks = sorted(group_by_haystack(samples), key=lambda haystack: haystack.haystack_id)
+    asked = haystacks[: max(1, round(share * len(haystacks)))] if share > 0 else []
+    return frozenset(sample.sample_id for haystack in asked for sample in haystack.samples)
 
 
 def cold_samples(samples: Iterable[Sample], wanted: int | float, seed: int) -> list[Sample]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from support.samples import sample
 
-from kveval.measure.remaining import Remaining
+from kveval.measure.asker import Remaining
 
 
 def test_what_was_in_flight_when_a_server_broke_is_suspect() -> None:
