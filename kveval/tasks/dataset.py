@@ -10,9 +10,9 @@ from typing import Any
 from kveval.errors import ConfigError
 from kveval.tasks.assembly.frame import frame_texts
 from kveval.tasks.assembly.haystack import build_samples
+from kveval.tasks.assembly.planned import plan_haystack
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.builders.base import Builder
-from kveval.tasks.builders.contract import plan_haystack
 from kveval.tasks.loader import PREVIEW, task_from_yaml
 from kveval.tasks.task import Cell
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from kveval.run.records import Outcome
 from kveval.tasks.scoring.abstention import abstains
-from kveval.tasks.scoring.text import VALUES
-from kveval.tasks.scoring.thinking import answer_of
+from kveval.tasks.scoring.text import VALUES, answer_of
 
 
 def classify(

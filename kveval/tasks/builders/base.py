@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Self
 
-from kveval.tasks.builders.parameters import read_parameters
+from kveval.errors import ConfigError
 from kveval.tasks.builders.sources import Cut, TextSource
 from kveval.tasks.sample import Chat
 
@@ -83,7 +83,7 @@ class Builder(ABC):
     """Plans the haystacks of a task: what to plant and what to ask. Subclass it as a frozen dataclass.
 
     The dataclass fields are the parameters that a task's YAML may set in ``metadata``. Each has a default, and the type
-    of the default says what is allowed: see `kveval.tasks.builders.parameters.read_parameters`.
+    of the default says what is allowed: see `kveval.tasks.builders.base.read_parameters`.
     """
 
     @classmethod
@@ -144,3 +144,32 @@ def evenly_spaced(texts: Sequence[str], depth_shift: float, lead: str = " ") -> 
     """Makes one needle of each text, in this order, at the depths of `depths_percent`."""
     depths = depths_percent(len(texts), depth_shift)
     return [Needle(text, depth, lead) for text, depth in zip(texts, depths, strict=True)]
+
+
+def read_parameters(builder: type, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Reads the values that metadata has for the fields of a dataclass; the other fields keep their defaults.
+
+    The type of a field's default says what is allowed: a whole number from 1 for ``int``, a share from 0 to 1 for
+    ``float``. Check anything else in the dataclass's ``__post_init__``, for instance with `check_choice`.
+
+    Raises:
+        ConfigError: a value of the wrong kind or out of range.
+    """
+    found = {field.name: field.default for field in fields(builder) if field.name in metadata}
+    return {name: _checked(name, metadata[name], type(default)) for name, default in found.items()}
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Raises ConfigError unless the value of the parameter `name` is one of `choices`."""
+    if value not in choices:
+        raise ConfigError(f"{name}={value!r}; use {' or '.join(choices)}")
+
+
+def _checked(name: str, value: Any, kind: type) -> Any:
+    if kind is int and (type(value) is not int or value < 1):
+        raise ConfigError(f"{name}={value!r}; use a whole number from 1")
+    if kind is float:
+        if type(value) not in (int, float) or not 0 <= value <= 1:
+            raise ConfigError(f"{name}={value!r}; use a number from 0 to 1")
+        return float(value)
+    return value

@@ -1,11 +1,22 @@
-"""Draws names and numbers from a haystack's generator, and chooses which needles to ask for."""
+"""Makes seeded random generators, draws names and numbers from them, and chooses which needles to ask for."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import random
 
 from kveval.errors import ConfigError
 from kveval.tasks.corpora.words import ADJECTIVES, NOUNS
+
+
+def seeded(*address: str | int) -> random.Random:
+    """Returns a generator seeded by the sha256 of an address such as (task, context_length, haystack index, seed).
+
+    The same address gives the same numbers on every machine, in every order, alone or in a batch.
+    """
+    digest = hashlib.sha256(json.dumps(address).encode()).digest()
+    return random.Random(int.from_bytes(digest, "big"))  # noqa: S311
 
 
 def draw_names(count: int, rng: random.Random) -> list[str]:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from kveval.tasks.builders.draws import seeded
 from kveval.tasks.builders.sources import ElasticSource, TextSource
-from kveval.tasks.seeding import seeded
 
 _PROMPTS = (
     "What have you read lately?",

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 from kveval.errors import StorageError
 from kveval.run.storage import storage, to_json, write_atomically
+from kveval.tasks.builders.draws import seeded
 from kveval.tasks.builders.sources import TextSource
 from kveval.tasks.corpora.cache import cache_directory
 from kveval.tasks.corpora.texts import HOTPOTQA, LONG_CONTEXT, SQUAD
 from kveval.tasks.scoring.text import PROSE
-from kveval.tasks.seeding import seeded
 
 DOCUMENT_ID = re.compile(r"(?<![^\W_])([A-HJ-NP-W])-?(\d{4})(?![^\W_])", re.IGNORECASE)
 """Matches an id in an output: one letter and four digits, so that it is neither a year nor a value."""

@@ -1,8 +1,11 @@
-"""Plain English words: keys of needles and the generated haystack are made of them."""
+"""Words that needles and generated text are made of: plain English ones, given names and made-up ones."""
 
 # ruff: noqa: SIM905 (lists of words read better as text)
 
 from __future__ import annotations
+
+import random
+import re
 
 ADJECTIVES = tuple(
     """
@@ -32,3 +35,39 @@ NOUNS = tuple(
     tiger timber tower trout tulip tunnel turtle valley violin walnut walrus wagon waterfall willow window wolf wren
     """.split()
 )
+
+GIVEN_NAMES = tuple(
+    """
+    Aisha Akira Beatrix Bogdan Bronwyn Camilla Cedric Daphne Dmitri Eleanor Emeka Farida Fergus Gareth Giulia Gunnar
+    Hannelore Hiroshi Ingrid Isolde Jamila Joaquin Kaito Katarina Kwame Lakshmi Leopold Linnea Ludmila Magnus Malik
+    Mireille Nadia Nikhil Nuria Ophelia Oskar Paloma Petros Quentin Rafael Ramona Ruslan Sabine Sanjay Sigrid Soraya
+    Svetlana Tamsin Thaddeus Tobias Ursula Valeria Viktor Wilhelmina Xavier Yasmin Yuki Zelda Zoran
+    """.split()
+)
+"""From many languages; none is a common word or a part of one, and none tells where somebody lives."""
+
+INITIALS = "bdfghjklmnprstvwz"
+_VOWELS = "aiou"
+_SYLLABLES = tuple(initial + vowel for initial in INITIALS for vowel in _VOWELS)
+
+MADE_UP_WORDS = len(_SYLLABLES) ** 3
+"""Words of three syllables: enough for long lists, equal in length, and unknown to every model."""
+MADE_UP_WORD = re.compile(rf"(?:[{INITIALS}][{_VOWELS}]){{3}}")
+
+_STRIDE = 123_457  # shares no factor with MADE_UP_WORDS, so that neighbours are unlike
+
+
+def made_up_word(number: int) -> str:
+    """Returns a word of six letters such as ``tamiro``, another for every number from 0 to MADE_UP_WORDS - 1."""
+    rest, third = divmod(number * _STRIDE % MADE_UP_WORDS, len(_SYLLABLES))
+    first, second = divmod(rest, len(_SYLLABLES))
+    return _SYLLABLES[first] + _SYLLABLES[second] + _SYLLABLES[third]
+
+
+def draw_words(count: int, rng: random.Random, initial: str | None = None) -> list[str]:
+    """Draws `count` different words, all with the same initial if one is given."""
+    firsts = [syllable for syllable in _SYLLABLES if initial in (None, syllable[0])]
+    found: dict[str, None] = {}
+    while len(found) < count:
+        found[rng.choice(firsts) + rng.choice(_SYLLABLES) + rng.choice(_SYLLABLES)] = None
+    return list(found)

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 
 import regex
 
-from kveval.tasks.scoring.choices import ARTICLES, chooses, is_choice
 from kveval.tasks.scoring.numbers import LONG_NUMBER_DIGITS, by_value, join_thousands, mark_narrow_spaces
 
+_TAG = r"(?:think(?:ing)?|thought|reasoning)"
+_THINKING = re.compile(rf"^.*</{_TAG}>|<{_TAG}>.*$", re.DOTALL | re.IGNORECASE)
 _NUMBER_WORDS = {
     word: str(number)
     for number, word in enumerate(
@@ -60,6 +61,14 @@ _WORD = regex.compile(
     regex.VERBOSE,
 )
 _IDENTIFIER = regex.compile(rf"{_SIGN}\w+(?:(?:(?<=\d)\.|(?<=\d[eE])[-+])(?=\d)\w+)*")
+
+ARTICLES = frozenset(("a", "an", "the"))
+_COMMON_CHOICES = ARTICLES | {"i"}
+# "A is" and "A because" speak of the choice A; "A city" does not.
+_CHOICE = r"""
+    (?: (?i:\b(?:option|answer|choice|letter))\s+[^\w\s]*{0}(?![\p{{Latin}}\p{{N}}])
+    | (?<![\p{{Latin}}\p{{M}}\p{{N}}]){0}(?![\p{{Latin}}\p{{M}}\p{{N}}'’+])(?!\s+(?!(?:is|and|or|because)\b)\p{{Ll}}) )
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +144,16 @@ def holds(text: str, reference: str) -> bool:
     return bool(reference) and f" {reference} " in f" {text} "
 
 
+def is_choice(words: list[str]) -> bool:
+    """Returns whether the words of a reference are so common that only their spelling tells a choice from prose."""
+    return bool(words) and _COMMON_CHOICES.issuperset(word.casefold() for word in words)
+
+
+def chooses(text: str, choice: str) -> bool:
+    """Returns whether a text names a choice as it is written, and not as a word of a sentence."""
+    return bool(regex.search(_CHOICE.format(regex.escape(choice.strip())), text, regex.VERBOSE))
+
+
 VALUES = Normalizer(spaced_thousands=True, list_marks=True)
 """Values that kveval made up and planted: long numbers, coined words, names, UUIDs."""
 
@@ -143,3 +162,12 @@ PROSE = Normalizer(joins_apostrophes=True, drops_articles=True, number_words=Tru
 
 CODE = Normalizer(case_sensitive=True, identifiers=True)
 """Names and values of source code."""
+
+
+def answer_of(output: str) -> str:
+    """Returns the output without its thinking, stripped of surrounding white space.
+
+    A block that never closes is all thinking. A chat template may open the block in the prompt, so everything before
+    the last closing tag is thinking too.
+    """
+    return _THINKING.sub("", output).strip()

@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kveval.errors import ConfigError
-from kveval.tasks.builders.base import Builder, Haystack, Needle, Question, depths_percent, evenly_spaced
+from kveval.tasks.builders.base import (
+    Builder,
+    Haystack,
+    Needle,
+    Question,
+    check_choice,
+    depths_percent,
+    evenly_spaced,
+    read_parameters,
+)
 
 
 @dataclass(frozen=True)
@@ -55,3 +64,36 @@ def test_depths_are_evenly_spaced(needles, depth_shift):
     depths = depths_percent(needles, depth_shift)
     assert all(0 <= depth <= 100 for depth in depths)
     assert np.allclose(np.diff(depths), 100 / needles)
+
+
+@dataclass(frozen=True)
+class Parameters:
+    keys: int = 16
+    share: float = 0.5
+    form: str = "list"
+
+
+def test_only_fields_are_read():
+    assert read_parameters(Parameters, {"keys": 2, "version": 1}) == {"keys": 2}
+
+
+def test_a_share_may_be_a_whole_number():
+    assert read_parameters(Parameters, {"share": 1}) == {"share": 1.0}
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "many", None])
+def test_what_is_not_a_whole_number_from_1_is_refused(value):
+    with pytest.raises(ConfigError, match=f"keys={value!r}; use a whole number from 1"):
+        read_parameters(Parameters, {"keys": value})
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, True, "half", None])
+def test_what_is_not_a_share_is_refused(value):
+    with pytest.raises(ConfigError, match=f"share={value!r}; use a number from 0 to 1"):
+        read_parameters(Parameters, {"share": value})
+
+
+def test_a_choice_that_does_not_exist_is_refused():
+    check_choice("form", "list", ("list", "summary"))
+    with pytest.raises(ConfigError, match="form='poem'; use list or summary"):
+        check_choice("form", "poem", ("list", "summary"))

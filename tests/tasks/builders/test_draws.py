@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kveval.errors import ConfigError
-from kveval.tasks.builders.draws import draw_names, draw_numbers, is_absent, pair_of_words, spread
+from kveval.tasks.builders.draws import draw_names, draw_numbers, is_absent, pair_of_words, seeded, spread
 from kveval.tasks.corpora.words import ADJECTIVES, NOUNS
 
 
@@ -43,3 +43,13 @@ def test_spread_indexes_differ_and_exist(count, data):
 @given(samples=st.integers(0, 300), share=st.floats(0, 1))
 def test_exactly_the_absent_share_of_samples_is_absent(samples, share):
     assert sum(is_absent(number, share) for number in range(samples)) == int(samples * share)
+
+
+def test_the_same_address_gives_the_same_numbers_everywhere():
+    assert seeded("niah_single", 4096, 3, 0).getrandbits(32) == 1110371562
+    assert seeded("niah_single", 4096, 3, 1).getrandbits(32) != 1110371562
+
+
+def test_addresses_do_not_run_together():
+    assert seeded("a", 1, 23).random() != seeded("a", 12, 3).random()
+    assert seeded("a", "1").random() != seeded("a", 1).random()

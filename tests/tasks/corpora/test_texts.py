@@ -8,7 +8,14 @@ import pytest
 
 from kveval.errors import ConfigError, DataError
 from kveval.tasks.corpora.cache import wheel_path
-from kveval.tasks.corpora.texts import CORPORA, HAYSTACK_STYLES, LONG_CONTEXT, essay_paragraphs, haystack_text
+from kveval.tasks.corpora.texts import (
+    CORPORA,
+    HAYSTACK_STYLES,
+    LONG_CONTEXT,
+    GeneratedText,
+    essay_paragraphs,
+    haystack_text,
+)
 
 
 @pytest.mark.parametrize("style", HAYSTACK_STYLES)
@@ -67,3 +74,20 @@ def test_corpora_say_whether_they_are_cached(tmp_path, monkeypatch):
 def test_a_member_that_is_not_there_is_named():
     with pytest.raises(DataError, match=r"has no readable nothing\.json"):
         LONG_CONTEXT.read("nothing.json")
+
+
+def test_paragraphs_are_made_from_their_own_number():
+    assert GeneratedText().text(7) == GeneratedText().text(7)
+    texts = {GeneratedText().text(i) for i in range(2000)}
+    assert len(texts) == 2000
+
+
+def test_it_holds_nothing_a_needle_could_be_taken_for():
+    text = "".join(GeneratedText().text(i) for i in range(500))
+    assert not any(character.isdigit() or character == "-" for character in text)
+
+
+def test_it_never_ends_and_never_repeats():
+    order = list(islice(GeneratedText().order(random.Random(0)), 10_000))
+    assert len(set(order)) == 10_000
+    assert order != list(islice(GeneratedText().order(random.Random(1)), 10_000))

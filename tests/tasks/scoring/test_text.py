@@ -16,7 +16,7 @@ from kveval.tasks.families.coverage import scorers as coverage
 from kveval.tasks.families.long_decode import scorers as long_decode
 from kveval.tasks.families.multidoc_qa import scorers as multidoc_qa
 from kveval.tasks.families.needle import scorers as needle
-from kveval.tasks.scoring.text import CODE, PROSE, VALUES, Normalizer
+from kveval.tasks.scoring.text import CODE, PROSE, VALUES, Normalizer, answer_of, chooses, is_choice
 
 TABLE = yaml.safe_load((DATA / "normalizer.yaml").read_text(encoding="utf-8"))
 IN_USE = {"values": VALUES, "prose": PROSE, "code": CODE}
@@ -81,3 +81,34 @@ def test_the_readme_says_which_options_a_family_uses(said, module):
 @pytest.mark.parametrize("normalizer", IN_USE.values(), ids=IN_USE.keys())
 def test_a_degenerate_output_is_read_in_little_time(normalizer, piece):
     assert not normalizer.names(piece * 30_000, "48213")
+
+
+@pytest.mark.parametrize("text", ["A", "(A)", "A.", "**A**", "The answer is A.", "A is right", "A because of B"])
+def test_a_choice_is_named_as_it_is_written(text):
+    assert chooses(text, "A")
+
+
+@pytest.mark.parametrize("text", ["A city", "a", "B", "a plan", "A+", "A's", "AB"])
+def test_a_word_of_a_sentence_names_no_choice(text):
+    assert not chooses(text, "A")
+
+
+def test_only_words_that_prose_is_full_of_need_their_spelling():
+    assert is_choice(["a"])
+    assert is_choice(["the"])
+    assert not is_choice(["b"])
+    assert not is_choice([])
+
+
+@pytest.mark.parametrize(
+    ("output", "answer"),
+    [
+        ("no thoughts", "no thoughts"),
+        ("<think>a</think>b<think>c</think> d ", "d"),
+        ("the template opened the block</think>\n\nd", "d"),
+        ("<think>never closed", ""),
+        ("<Reasoning>a</REASONING>d", "d"),
+    ],
+)
+def test_an_answer_is_what_follows_the_last_thought(output, answer):
+    assert answer_of(output) == answer

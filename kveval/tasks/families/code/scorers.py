@@ -11,11 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kveval.tasks.families.code.programs import program_of
-from kveval.tasks.families.code.signatures import LONGEST_SIGNATURE_CHARACTERS, canonical, signature_in
+from kveval.tasks.families.code.answers import LONGEST_SIGNATURE_CHARACTERS, canonical, program_of, signature_in
 from kveval.tasks.scoring import sandbox
-from kveval.tasks.scoring.text import CODE
-from kveval.tasks.scoring.thinking import answer_of
+from kveval.tasks.scoring.text import CODE, answer_of
 
 NORMALIZER = CODE
 

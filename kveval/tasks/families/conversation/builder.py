@@ -16,7 +16,7 @@ from kveval.tasks.builders.base import ChatBuilder, Haystack, Needle, Question, 
 from kveval.tasks.builders.draws import draw_numbers, is_absent
 from kveval.tasks.builders.sources import Cut
 from kveval.tasks.builders.turns import exchange, messages, turns
-from kveval.tasks.corpora.given_names import GIVEN_NAMES
+from kveval.tasks.corpora.words import GIVEN_NAMES
 from kveval.tasks.dataset import HaystackDataset
 from kveval.tasks.sample import Chat
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from kveval.errors import ConfigError
-from kveval.tasks.builders.base import Builder, Haystack, Question, evenly_spaced
-from kveval.tasks.builders.parameters import check_choice
+from kveval.tasks.builders.base import Builder, Haystack, Question, check_choice, evenly_spaced
 from kveval.tasks.builders.sources import Cut
 from kveval.tasks.corpora.words import ADJECTIVES, NOUNS
 from kveval.tasks.dataset import HaystackDataset

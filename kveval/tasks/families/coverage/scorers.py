@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kveval.tasks.scoring.numbers import LONG_NUMBER_DIGITS
-from kveval.tasks.scoring.text import VALUES
-from kveval.tasks.scoring.thinking import answer_of
+from kveval.tasks.scoring.text import VALUES, answer_of
 
 NORMALIZER = VALUES
 _SENTENCE_END = re.compile(r"[\n;]|(?<=[.!?])\s")

@@ -10,14 +10,15 @@ import random
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from kveval.errors import ConfigError
 from kveval.tasks.builders.base import Builder, Haystack, Needle, Question, depths_percent
-from kveval.tasks.builders.draws import draw_names
-from kveval.tasks.builders.sources import Cut
+from kveval.tasks.builders.draws import draw_names, pair_of_words, seeded
+from kveval.tasks.builders.sources import Cut, NumberedText
+from kveval.tasks.corpora.words import ADJECTIVES, NOUNS
 from kveval.tasks.dataset import HaystackDataset
-from kveval.tasks.families.long_decode.ledger import LEDGER, draw_number, entry
 
 SLICES_A_STRETCH = 5
 _FEWEST_ITEMS = 16
@@ -100,6 +101,28 @@ def _starts(slices: int, stretches: int, step: int) -> list[list[int]]:
     """Says at which entries of each stretch its slices begin."""
     bounds = [k * slices // stretches for k in range(stretches + 1)]
     return [[step * i for i in range(past - first)] for first, past in pairwise(bounds)]
+
+
+_NAMES = len(ADJECTIVES) * len(NOUNS)
+_STRIDE = 7919  # a prime that does not divide _NAMES, so that neighbours are unlike
+
+
+@lru_cache(maxsize=_NAMES)
+def _numbered_line(index: int) -> str:
+    return "\n" + entry(pair_of_words(index * _STRIDE % _NAMES), draw_number(seeded("ledger", index)))
+
+
+def entry(name: str, number: str) -> str:
+    return f"{name}: {number}"
+
+
+def draw_number(rng: random.Random) -> str:
+    """Four digits, the last one from 1 to 8: it can be read backwards, and one more changes no other digit."""
+    return f"{rng.randrange(100, 1000)}{rng.randrange(1, 9)}"
+
+
+LEDGER = NumberedText("ledger", _numbered_line, _NAMES)
+"""Entries that nobody asks for. It ends when every name has been used."""
 
 
 recite_pairs = HaystackDataset(Recital)

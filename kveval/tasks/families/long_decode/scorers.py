@@ -9,8 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from kveval.tasks.scoring.numbers import by_value
-from kveval.tasks.scoring.text import Normalizer
-from kveval.tasks.scoring.thinking import answer_of
+from kveval.tasks.scoring.text import Normalizer, answer_of
 
 NORMALIZER = Normalizer()
 

@@ -26,8 +26,7 @@ from typing import Any
 
 from kveval.tasks.corpora.documents import DOCUMENT_ID
 from kveval.tasks.scoring.abstention import abstains
-from kveval.tasks.scoring.text import PROSE
-from kveval.tasks.scoring.thinking import answer_of
+from kveval.tasks.scoring.text import PROSE, answer_of
 
 NORMALIZER = PROSE
 # "one of the rules" names no number, so a guess is looked for in digits only.

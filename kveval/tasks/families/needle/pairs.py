@@ -8,10 +8,9 @@ from functools import lru_cache
 from uuid import UUID
 
 from kveval.tasks.builders.base import Builder, Haystack, Question, evenly_spaced
-from kveval.tasks.builders.draws import spread
+from kveval.tasks.builders.draws import seeded, spread
 from kveval.tasks.builders.sources import Cut, NumberedText
 from kveval.tasks.dataset import HaystackDataset
-from kveval.tasks.seeding import seeded
 
 _LINES_KEPT = 32_768
 

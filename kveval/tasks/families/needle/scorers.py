@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kveval.tasks.families.needle.syllables import MADE_UP_WORD
+from kveval.tasks.corpora.words import MADE_UP_WORD
 from kveval.tasks.scoring.abstention import abstains
-from kveval.tasks.scoring.text import VALUES, holds
-from kveval.tasks.scoring.thinking import answer_of
+from kveval.tasks.scoring.text import VALUES, answer_of, holds
 
 NORMALIZER = VALUES
 

@@ -2,7 +2,7 @@
 
 With one question a haystack, the question is RULER's and about the whole list. With more, each is about the words
 that begin with one letter, so that all questions need the whole list and no two have an answer in common. Words are
-made up (see `syllables`): there are enough of them for any length, and none is likelier than another.
+made up (see `made_up_word`): there are enough of them for any length, and none is likelier than another.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from itertools import count
 
 from kveval.errors import ConfigError
 from kveval.tasks.builders.base import Builder, Haystack, Needle, Question
+from kveval.tasks.builders.draws import seeded
+from kveval.tasks.corpora.words import INITIALS, MADE_UP_WORDS, draw_words, made_up_word
 from kveval.tasks.dataset import HaystackDataset
-from kveval.tasks.families.needle.syllables import INITIALS, MADE_UP_WORDS, draw_words, made_up_word
-from kveval.tasks.seeding import seeded
 
 _WORDS_A_PIECE = 60
 

@@ -13,10 +13,10 @@ from functools import lru_cache
 from typing import Any
 
 from kveval.tasks.builders.base import Builder, Haystack, Question, evenly_spaced
+from kveval.tasks.builders.draws import seeded
 from kveval.tasks.builders.sources import Cut, NumberedText
 from kveval.tasks.dataset import HaystackDataset
 from kveval.tasks.families.structured.record_kinds import RECORD_KINDS, Record, RecordKind
-from kveval.tasks.seeding import seeded
 
 _LINES_KEPT = 32_768
 

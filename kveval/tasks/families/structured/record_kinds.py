@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kveval.tasks.builders.draws import draw_names
-from kveval.tasks.corpora.given_names import GIVEN_NAMES
+from kveval.tasks.corpora.words import GIVEN_NAMES
 
 Record = dict[str, Any]
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kveval.errors import ConfigError
-from kveval.tasks.builders.base import ChatBuilder, Haystack, Needle, Question, depths_percent
+from kveval.tasks.builders.base import ChatBuilder, Haystack, Needle, Question, check_choice, depths_percent
 from kveval.tasks.builders.draws import draw_names, is_absent
-from kveval.tasks.builders.parameters import check_choice
 from kveval.tasks.builders.sources import Cut, ElasticSource
 from kveval.tasks.builders.turns import exchange, messages, turns
 from kveval.tasks.corpora.bfcl import Kind, ToolFunction, ToolRequest, functions, requests

@@ -9,7 +9,7 @@ from typing import Any
 from kveval.tasks.scoring.call_match import same_calls
 from kveval.tasks.scoring.calls import UnreadableCallsError, calls_in, is_silent
 from kveval.tasks.scoring.function_schema import fits_schema
-from kveval.tasks.scoring.thinking import answer_of
+from kveval.tasks.scoring.text import answer_of
 
 
 def called(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:

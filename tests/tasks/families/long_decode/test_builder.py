@@ -13,8 +13,7 @@ from kveval.errors import ConfigError, PlanError
 from kveval.tasks.assembly.frame import frame_texts
 from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.families.long_decode.builder import Recital, Transformation
-from kveval.tasks.families.long_decode.ledger import LEDGER
+from kveval.tasks.families.long_decode.builder import LEDGER, Recital, Transformation
 from kveval.tasks.families.long_decode.scorers import entries_of
 from kveval.tasks.loader import load_tasks
 from kveval.tasks.task import Cell

@@ -16,9 +16,8 @@ from kveval.errors import ConfigError
 from kveval.tasks.assembly.frame import frame_texts
 from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.corpora.given_names import GIVEN_NAMES
-from kveval.tasks.families.needle.landmarks import LANDMARKS
-from kveval.tasks.families.needle.nonliteral import FACTS, QUESTIONS, Residents
+from kveval.tasks.corpora.words import GIVEN_NAMES
+from kveval.tasks.families.needle.nonliteral import FACTS, LANDMARKS, QUESTIONS, Residents
 from kveval.tasks.loader import load_tasks
 from kveval.tasks.task import Cell
 

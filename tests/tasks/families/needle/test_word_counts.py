@@ -11,7 +11,7 @@ from kveval.errors import ConfigError
 from kveval.tasks.assembly.frame import frame_texts
 from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.families.needle.syllables import MADE_UP_WORD, MADE_UP_WORDS, draw_words, made_up_word
+from kveval.tasks.corpora.words import MADE_UP_WORD, MADE_UP_WORDS, draw_words, made_up_word
 from kveval.tasks.families.needle.word_counts import CodedText, CommonWords, FrequentWords, WordList
 from kveval.tasks.loader import load_tasks
 from kveval.tasks.task import Cell

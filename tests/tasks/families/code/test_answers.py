@@ -1,8 +1,28 @@
 from __future__ import annotations
 
 import pytest
+import yaml
+from support import DATA
 
-from kveval.tasks.families.code.signatures import LONGEST_SIGNATURE_CHARACTERS, canonical, signature_in
+from kveval.tasks.families.code.answers import (
+    LONGEST_SIGNATURE_CHARACTERS,
+    canonical,
+    fenced_blocks,
+    program_of,
+    signature_in,
+)
+
+ROWS = yaml.safe_load((DATA / "code_answers.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("row", ROWS["program_of"], ids=lambda row: row["output"])
+def test_programs_are_found(row):
+    assert program_of(row["output"], "solve", "\n```python\ndef solve(x):") == row["code"]
+
+
+def test_the_last_code_block_may_be_unclosed():
+    assert fenced_blocks("```python\na = 1\n```\nand\n```\nb = 2\n") == ["a = 1\n", "b = 2\n"]
+
 
 LINE = "def merge_lantern("
 
