@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 from kveval.config.sweep import validate_config
-from kveval.engines.installation import Installation
+from kveval.engines.base import Installation
 from kveval.engines.variants import Device
 from kveval.measure.plan.plan import Plan, make_plan
 from kveval.models.demo import demo_model

@@ -23,7 +23,7 @@ from typer.main import get_command
 import kveval
 from kveval.cli.app import app
 from kveval.config.sweep import SweepConfig, validate_config
-from kveval.engines.installation import Installation
+from kveval.engines.base import Installation
 
 PAGES = [
     page

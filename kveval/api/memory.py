@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kveval.memory.budget import BudgetFlags, make_budget
 from kveval.memory.estimate import MemoryEstimate, estimate
-from kveval.memory.settings import EngineSettings
+from kveval.memory.pool import EngineSettings
 from kveval.models.checkpoint import read_model
 
 

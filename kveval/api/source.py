@@ -8,7 +8,7 @@ from typing import Any
 
 from kveval.config.read import load_config
 from kveval.config.sweep import SweepConfig, validate_config
-from kveval.engines.installation import NOTHING_TO_LAUNCH, Installation
+from kveval.engines.base import NOTHING_TO_LAUNCH, Installation
 from kveval.engines.registry import find_installation
 from kveval.errors import ConfigError, InfrastructureError
 from kveval.run.load_results import LoadVariant

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from kveval.api.source import ConfigSource, engine_for, incomplete, read_config, run_folder
 from kveval.config.sweep import SweepConfig
-from kveval.engines.ports import check_port
+from kveval.engines.process import check_port
 from kveval.errors import InfrastructureError, RunDirectoryError
 from kveval.load.plan import describe_load, load_plan_of
 from kveval.load.run import load_stage

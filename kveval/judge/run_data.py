@@ -12,7 +12,7 @@ import pandas as pd
 from kveval.errors import RunDirectoryError
 from kveval.run.directory import RunDirectory
 from kveval.run.manifest import Manifest, VariantRun
-from kveval.run.samples import ids_sha256
+from kveval.run.records import ids_sha256
 
 SAMPLE_COLUMNS = (
     "sample_id", "haystack_id", "task", "family", "context_length", "prompt_tokens", "prompt_sha256", "depth_percent",

@@ -8,7 +8,7 @@ from typing import Any
 
 from kveval.config.load import LoadConfig
 from kveval.config.sweep import SweepConfig
-from kveval.engines.installation import Installation
+from kveval.engines.base import Installation
 from kveval.engines.variants import ResolvedVariant
 from kveval.measure.plan.limits import SPARE_TOKENS, check_load_fits
 from kveval.measure.plan.manifest import hash_models

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from kveval.load.drive import Driven, Sent, outcome_of, outcomes_of, output_tokens_of
-from kveval.run.findings import Finding
+from kveval.run.facts import Finding
 from kveval.run.load_results import Gauge, LevelResult, RequestRow, Spread
 
 

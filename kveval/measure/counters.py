@@ -10,8 +10,7 @@ from kveval.engines.speculation import with_drafts_judged
 from kveval.engines.variants import ResolvedVariant
 from kveval.measure.haystacks import group_by_haystack
 from kveval.measure.records import with_failed_scorers
-from kveval.run.facts import Facts
-from kveval.run.findings import Finding
+from kveval.run.facts import Facts, Finding
 from kveval.run.manifest import VariantRun
 from kveval.run.records import Record
 from kveval.tasks.sample import Sample

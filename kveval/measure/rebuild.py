@@ -17,8 +17,7 @@ from kveval.measure.plan.tasks import plan_cells, read_tasks
 from kveval.models.checkpoint import read_model
 from kveval.run.directory import RunDirectory
 from kveval.run.manifest import Manifest
-from kveval.run.records import Record
-from kveval.run.samples import SampleRow
+from kveval.run.records import Record, SampleRow
 from kveval.tasks.sample import Sample
 from kveval.tasks.task_files import PREFIX
 

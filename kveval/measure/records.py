@@ -10,10 +10,8 @@ import numpy as np
 from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.request import EngineRequest
 from kveval.errors import ConfigError
-from kveval.run.findings import Finding
-from kveval.run.logprobs import pack_logprobs
-from kveval.run.records import Outcome, Record, RecordError
-from kveval.run.samples import SampleRow
+from kveval.run.facts import Finding
+from kveval.run.records import Outcome, Record, RecordError, SampleRow, pack_logprobs
 from kveval.tasks.outcome import classify
 from kveval.tasks.sample import Sample
 from kveval.tasks.task import Task

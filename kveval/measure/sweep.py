@@ -22,8 +22,7 @@ from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
 from kveval.measure.records import sample_row
 from kveval.run.directory import RunDirectory
-from kveval.run.facts import Facts
-from kveval.run.findings import Finding
+from kveval.run.facts import Facts, Finding
 from kveval.run.manifest import Manifest, SmokeResult
 from kveval.tasks.sample import Sample
 

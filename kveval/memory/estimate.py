@@ -13,8 +13,7 @@ from kveval.memory.architecture import Architecture, read_architecture
 from kveval.memory.budget import Budget
 from kveval.memory.formats import formats_for, token_bytes
 from kveval.memory.layers import StateLayer
-from kveval.memory.pool import BlockPool, make_pool
-from kveval.memory.settings import EngineSettings
+from kveval.memory.pool import BlockPool, EngineSettings, make_pool
 
 _DEFAULT_LENGTHS = (4096, 32768, 131072)
 

@@ -10,8 +10,7 @@ from kveval.errors import UsageError
 from kveval.memory.architecture import read_architecture
 from kveval.memory.estimate import capacity_tokens
 from kveval.memory.formats import misfit, parse_format
-from kveval.memory.pool import make_pool
-from kveval.memory.settings import EngineSettings
+from kveval.memory.pool import EngineSettings, make_pool
 from kveval.run.facts import Facts
 
 

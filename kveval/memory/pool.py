@@ -11,11 +11,16 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from math import ceil
 
+from kveval.errors import UsageError
 from kveval.formats.cache_dtype import CacheDtype
 from kveval.memory.architecture import Architecture
+from kveval.memory.budget import GIB
 from kveval.memory.formats import token_bytes
 from kveval.memory.layers import Layer, StateLayer
 
+# Asynchronous scheduling has two batches under way (`max_concurrent_batches`, vllm/config/vllm.py): vLLM's default on
+# GPU. It is off on CPU (vllm/platforms/cpu.py).
+_BATCHES_IN_FLIGHT = {"gpu": 2, "cpu": 1}
 # Prefix caching keeps a state twice: the running one, and a checkpoint at the end of the last block.
 _STATE_BLOCKS = 2
 _KERNEL_BLOCK_TOKENS = {"gpu": 16, "cpu": 32}
@@ -24,13 +29,59 @@ _LATENT_HYBRID_BLOCK_TOKENS = 128
 _PADDING_RATIO = 1.5
 
 
+def default_batched_tokens(device: str, memory_bytes: int | None) -> int:
+    """Return vLLM's ``--max-num-batched-tokens`` where none is given.
+
+    Source: `get_batch_defaults` in vllm/engine/arg_utils.py. It also gives an A100 of 80 GB 2048, by the name of the
+    device, which is not known here.
+    """
+    if device == "cpu":
+        return 2048
+    if memory_bytes is None:
+        return 8192
+    return 16384 if memory_bytes >= 160 * GIB else 8192 if memory_bytes >= 70 * GIB else 2048
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """Settings of the engine that decide what a sequence takes.
+
+    Attributes:
+        device: gpu or cpu.
+        block_tokens: None = vLLM's default.
+        batched_tokens: prompt tokens computed in one step; None = vLLM's default.
+        tensor_parallel: devices that share the heads.
+    """
+
+    device: str = "gpu"
+    block_tokens: int | None = None
+    batched_tokens: int | None = None
+    tensor_parallel: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the values. Raises UsageError: a value that cannot be used."""
+        if self.device not in _BATCHES_IN_FLIGHT:
+            raise UsageError(f"--device: {self.device!r} is not a device; use: {', '.join(_BATCHES_IN_FLIGHT)}")
+        for flag, value in (
+            ("--block-size", self.block_tokens),
+            ("--batched-tokens", self.batched_tokens),
+            ("--tensor-parallel", self.tensor_parallel),
+        ):
+            if value is not None and value <= 0:
+                raise UsageError(f"{flag}: {value} is too small; use a positive integer")
+
+    def in_flight_tokens(self, memory_bytes: int | None) -> int:
+        """Return how many prompt tokens the engine computes at once, on a device with `memory_bytes`."""
+        batched = self.batched_tokens or default_batched_tokens(self.device, memory_bytes)
+        return _BATCHES_IN_FLIGHT[self.device] * batched
+
+    def block_tokens_of(self, architecture: Architecture) -> int:
+        """Return the block size asked for, or vLLM's default (vllm/config/cache.py, vllm/platforms/cpu.py)."""
+        return self.block_tokens or (16 if self.device == "gpu" or architecture.is_latent else 128)
+
+
 def _blocks(tokens: int, block_tokens: int) -> int:
     return -(-tokens // block_tokens)
-
-
-def default_block_tokens(architecture: Architecture, device: str) -> int:
-    """Return vLLM's block size where none is given (vllm/config/cache.py, vllm/platforms/cpu.py)."""
-    return 16 if device == "gpu" or architecture.is_latent else 128
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,7 @@ from pydantic import ValidationError
 
 from kveval.errors import RunDirectoryError
 from kveval.run.manifest import SCHEMA_VERSION, Manifest
-from kveval.run.records import Record
-from kveval.run.samples import SampleRow
+from kveval.run.records import Record, SampleRow
 from kveval.run.storage import first_problem, storage, to_json, write_atomically
 
 _BLOCK_BYTES = 1 << 16

@@ -6,7 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
+from kveval.run.storage import Stored
+
 PromptForm = Literal["token_ids", "text", "text_without_bos"]
+Level = Literal["info", "warning", "error"]
 Scales = Literal["calibrated", "1.0", "dynamic", "none", "unknown"]
 
 
@@ -85,3 +88,29 @@ def _unestablished(value: Any) -> Any:
 
 
 StoredFacts = Annotated[Facts, BeforeValidator(_unestablished)]
+
+
+class Finding(Stored):
+    """Something true about the engine that a reviewer must know.
+
+    A finding of level error stops its variant, unless the configuration accepts its code by name.
+
+    Example:
+        Finding.warning("no_prefix_caching", "prefix caching is off")
+    """
+
+    level: Level
+    code: str
+    message: str
+
+    @classmethod
+    def info(cls, code: str, message: str) -> Finding:
+        return cls(level="info", code=code, message=message)
+
+    @classmethod
+    def warning(cls, code: str, message: str) -> Finding:
+        return cls(level="warning", code=code, message=message)
+
+    @classmethod
+    def error(cls, code: str, message: str) -> Finding:
+        return cls(level="error", code=code, message=message)

@@ -10,8 +10,7 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from kveval.errors import RunDirectoryError
-from kveval.run.facts import Facts, StoredFacts
-from kveval.run.findings import Finding
+from kveval.run.facts import Facts, Finding, StoredFacts
 from kveval.run.manifest import SmokeResult, StoredRole, VariantName
 from kveval.run.storage import Stored, first_problem, to_json, write_atomically
 

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from kveval.run.facts import Facts, StoredFacts
-from kveval.run.findings import Finding
+from kveval.run.facts import Facts, Finding, StoredFacts
 from kveval.run.storage import Stored
 
 SCHEMA_VERSION = 1

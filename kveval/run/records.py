@@ -1,15 +1,46 @@
-"""The record of one sample answered by one variant."""
+"""What a run directory keeps of each sample, and of each answer to it."""
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+import base64
+import hashlib
+import zlib
+from collections.abc import Iterable
+from typing import Any, Literal, get_args
 
+import numpy as np
 from pydantic import Field
 
+from kveval.errors import RunDirectoryError
 from kveval.run.storage import Stored
 
 Outcome = Literal["correct", "wrong", "abstained", "empty", "truncated", "invalid_format", "unscored", "engine_error"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+# 64 MiB hold 400,000 output tokens with 20 alternatives each. A small string can unpack to a thousand times its size.
+_MAX_LOGPROBS_BYTES = 1 << 26
+
+
+class SampleRow(Stored):
+    """Everything about a sample except its prompt, which is rebuilt from the manifest's configuration."""
+
+    sample_id: str
+    haystack_id: str
+    task: str
+    family: str
+    context_length: int
+    prompt_tokens: int
+    prompt_sha256: str
+    first_token_ids: list[int]
+    depth_percent: float | None
+    max_output_tokens: int
+    stop: list[str]
+    doc: dict[str, Any]
+
+
+def ids_sha256(ids: Iterable[str]) -> str:
+    """Returns sha256 over the sorted ids. Two runs with the same value asked the same samples."""
+    return hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()
 
 
 class RecordError(Stored):
@@ -59,3 +90,37 @@ class Record(Stored):
     logprobs: str | None = None
     attempts: int = 1
     error: RecordError | None = None
+
+
+def pack_logprobs(token_ids: np.ndarray, logprobs: np.ndarray) -> str:
+    """Packs the top alternatives of each output token into one string.
+
+    Args:
+        token_ids: int32 [tokens, k], most likely first, -1 where the engine gave fewer than k.
+        logprobs: float32 [tokens, k], natural logarithm.
+
+    Returns:
+        base64 of zlib of a header (two uint32: tokens, k) and the two arrays, all little-endian.
+    """
+    header = np.array(token_ids.shape, dtype="<u4").tobytes()
+    body = header + token_ids.astype("<i4").tobytes() + logprobs.astype("<f4").tobytes()
+    return base64.b64encode(zlib.compress(body, 6)).decode("ascii")
+
+
+def unpack_logprobs(packed: str) -> tuple[np.ndarray, np.ndarray]:
+    """Returns what `pack_logprobs` packed: (int32 [tokens, k], float32 [tokens, k]).
+
+    Raises:
+        RunDirectoryError: `pack_logprobs` did not make this string.
+    """
+    try:
+        inflater = zlib.decompressobj()
+        body = inflater.decompress(base64.b64decode(packed, validate=True), _MAX_LOGPROBS_BYTES)
+        if not inflater.eof:
+            raise ValueError(f"cut off, or larger than {_MAX_LOGPROBS_BYTES} bytes")
+        tokens, k = (int(n) for n in np.frombuffer(body[:8], dtype="<u4"))
+        ids = np.frombuffer(body, dtype="<i4", count=tokens * k, offset=8).reshape(tokens, k)
+        logprobs = np.frombuffer(body, dtype="<f4", count=tokens * k, offset=8 + 4 * tokens * k).reshape(tokens, k)
+    except (ValueError, zlib.error) as error:
+        raise RunDirectoryError(f"a record's logprobs are broken: {error}") from error
+    return ids, logprobs

@@ -17,10 +17,8 @@ import numpy as np
 
 from kveval.run.directory import RunDirectory
 from kveval.run.facts import Facts
-from kveval.run.logprobs import pack_logprobs
 from kveval.run.manifest import Manifest, VariantRun
-from kveval.run.records import Record
-from kveval.run.samples import SampleRow, ids_sha256
+from kveval.run.records import Record, SampleRow, ids_sha256, pack_logprobs
 from kveval.run.storage import to_json
 
 SAMPLES, FLIPS = 10_000, 500

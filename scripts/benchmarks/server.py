@@ -14,14 +14,13 @@ import httpx
 import psutil
 
 from kveval.config.sweep import SweepConfig
-from kveval.engines.installation import Installation
+from kveval.engines.base import Installation
 from kveval.engines.registry import find_installation
 from kveval.engines.vllm.engine import VLLMEngine
 from kveval.measure.plan.plan import Plan, make_plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
-from kveval.run.facts import Facts
-from kveval.run.findings import Finding
+from kveval.run.facts import Facts, Finding
 from kveval.run.manifest import VariantRun
 
 LONGEST_TOKENS = 4096

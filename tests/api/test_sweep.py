@@ -13,7 +13,7 @@ import kveval
 from kveval.api.source import read_config
 from kveval.api.sweep import SweepResult
 from kveval.config.sweep import validate_config
-from kveval.engines.installation import Installation
+from kveval.engines.base import Installation
 from kveval.errors import ConfigError, RunDirectoryError
 
 

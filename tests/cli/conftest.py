@@ -13,7 +13,7 @@ from support.commands import Kveval, answer_sweeps, use_installation
 from support.scripted import ScriptedEngines
 
 from kveval.cli.app import main
-from kveval.engines.installation import Installation
+from kveval.engines.base import Installation
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from support.scripted import Reply
 from support.scripted_endpoint import BARE, KEY, ScriptedEndpoint, answering, tokenizer_of
 
 from kveval.api import source, sweep
-from kveval.engines.installation import Installation
-from kveval.engines.ports import free_port
+from kveval.engines.base import Installation
+from kveval.engines.process import free_port
 from kveval.errors import EngineNotInstalledError
 from kveval.measure.plan.plan import Plan, make_plan
 from kveval.tasks.assembly.prompt import PromptFormat

@@ -14,7 +14,7 @@ from rich.console import Console
 from support.commands import Kveval, answer_loads, use_installation
 from support.scripted import Oracle, Reply, ScriptedEngines, always
 
-from kveval.engines.installation import Installation
+from kveval.engines.base import Installation
 from kveval.load import run as load_run
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import SilentReporter

@@ -12,7 +12,7 @@ from support.launched import FAKE, Maker
 
 from kveval.config.sweep import validate_config
 from kveval.engines import process
-from kveval.engines.installation import Installation
+from kveval.engines.base import Installation
 from kveval.engines.variants import Device, resolve
 from kveval.engines.vllm.engine import VLLMEngine
 

@@ -1,10 +1,9 @@
-"""How a server process is started, watched and stopped."""
-
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,8 @@ import psutil
 import pytest
 from support.launched import FAKE, Maker, gone, marked, start, until
 
-from kveval.errors import EngineError, StorageError
+from kveval.engines.process import check_port, free_port
+from kveval.errors import EngineError, StorageError, UsageError
 
 
 async def test_the_end_of_a_long_log_is_shown(engine_of: Maker) -> None:
@@ -110,7 +110,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from kveval.config.sweep import validate_config
 from kveval.engines.variants import Device, resolve
-from kveval.engines.installation import Installation
+from kveval.engines.base import Installation
 from kveval.engines.vllm.engine import VLLMEngine
 
 async def main():
@@ -138,3 +138,16 @@ def test_a_killed_kveval_takes_its_engine_along(tmp_path: Path) -> None:
         assert psutil.pid_exists(engine)
         os.kill(parent.pid, signal.SIGKILL)
     assert gone(engine)
+
+
+def test_a_free_port_is_free() -> None:
+    check_port(free_port())
+
+
+def test_a_taken_port_is_named() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(UsageError, match=rf"engine\.port: {port} is taken; use: a free port"):
+            check_port(port)

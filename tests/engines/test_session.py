@@ -13,8 +13,7 @@ from kveval.engines.session import Established, Session, open_session
 from kveval.errors import EngineError
 from kveval.measure.plan.plan import Plan
 from kveval.measure.records import request_of
-from kveval.run.facts import Facts
-from kveval.run.findings import Finding
+from kveval.run.facts import Facts, Finding
 from kveval.run.manifest import SmokeResult
 
 Planner = Callable[..., Plan]

@@ -12,8 +12,7 @@ from support.scripted import Handler, Reply, ScriptedServer, always
 from kveval.config.engine import RequestsConfig
 from kveval.engines.client.client import Client
 from kveval.engines.smoke import pick_prompt, plain_prompt, smoke
-from kveval.run.facts import Facts
-from kveval.run.findings import Finding
+from kveval.run.facts import Facts, Finding
 from kveval.run.manifest import SmokeResult
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.sample import Prompt

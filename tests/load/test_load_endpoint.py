@@ -12,7 +12,7 @@ from support.scripted import Reply
 from support.scripted_endpoint import BARE, ScriptedEndpoint
 
 from kveval.config.sweep import validate_config
-from kveval.engines.installation import NOTHING_TO_LAUNCH
+from kveval.engines.base import NOTHING_TO_LAUNCH
 from kveval.load.plan import LoadPlan, make_load_plan
 from kveval.load.prompts import as_text, with_own_beginning
 from kveval.load.run import run_load

@@ -12,7 +12,7 @@ from support.scripted import Oracle, Reply, ScriptedEngines, always
 
 from kveval.config.load import LoadConfig
 from kveval.config.sweep import validate_config
-from kveval.engines.installation import Installation
+from kveval.engines.base import Installation
 from kveval.errors import ConfigError, PlanError, ResumeError, RunDirectoryError
 from kveval.load.plan import LoadPlan, describe_load, load_plan_of, make_load_plan
 from kveval.load.run import run_load

@@ -11,7 +11,7 @@ from kveval.errors import RunDirectoryError
 from kveval.measure.plan.manifest import new_manifest
 from kveval.measure.plan.plan import Plan
 from kveval.measure.rebuild import rebuild_prompt
-from kveval.run.samples import SampleRow
+from kveval.run.records import SampleRow
 from kveval.tasks.sample import Sample
 
 

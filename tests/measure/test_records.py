@@ -11,7 +11,7 @@ from kveval.engines.client.answer import EngineAnswer
 from kveval.errors import ConfigError
 from kveval.measure.plan.plan import Plan
 from kveval.measure.records import record_of, request_of, sample_row
-from kveval.run.logprobs import unpack_logprobs
+from kveval.run.records import unpack_logprobs
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from kveval.config.engine import EngineConfig
 from kveval.config.sweep import validate_config
 from kveval.config.variant import VariantConfig
-from kveval.engines.installation import NOTHING_TO_LAUNCH
+from kveval.engines.base import NOTHING_TO_LAUNCH
 from kveval.engines.variants import resolve
 from kveval.engines.vllm.engine import VLLMEngine
 from kveval.engines.vllm.installation import find_installation

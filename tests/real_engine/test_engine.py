@@ -14,7 +14,7 @@ import pytest
 
 from kveval.config.engine import EngineConfig
 from kveval.config.variant import VariantConfig
-from kveval.engines.installation import Installation
+from kveval.engines.base import Installation
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm.engine import VLLMEngine
 from kveval.engines.vllm.installation import find_installation

@@ -17,8 +17,8 @@ import pytest
 from support import ROOT
 
 from kveval.config.sweep import validate_config
-from kveval.engines.installation import NOTHING_TO_LAUNCH
-from kveval.engines.ports import free_port
+from kveval.engines.base import NOTHING_TO_LAUNCH
+from kveval.engines.process import free_port
 from kveval.measure.plan.plan import make_plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep

@@ -19,8 +19,7 @@ from kveval.report.sections.cost.capacity import capacities
 from kveval.run.directory import RunDirectory
 from kveval.run.load_results import LoadVariant, read_load
 from kveval.run.manifest import VariantRun
-from kveval.run.records import Outcome, Record
-from kveval.run.samples import SampleRow
+from kveval.run.records import Outcome, Record, SampleRow
 from kveval.tasks.task_files import list_tasks
 
 pytestmark = [

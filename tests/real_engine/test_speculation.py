@@ -15,7 +15,7 @@ from kveval.engines.variants import local_cpu_flags
 from kveval.judge.comparison.judgement import judge_run
 from kveval.judge.evidence.speculation import Speculation, speculations
 from kveval.judge.run_data import RunData, load_run
-from kveval.run.logprobs import unpack_logprobs
+from kveval.run.records import unpack_logprobs
 
 pytestmark = [
     pytest.mark.vllm,

@@ -23,9 +23,8 @@ from kveval.judge.evidence.speculation import parting
 from kveval.judge.run_data import load_run
 from kveval.run.directory import RunDirectory
 from kveval.run.facts import Facts
-from kveval.run.logprobs import unpack_logprobs
 from kveval.run.manifest import Manifest
-from kveval.run.records import Record
+from kveval.run.records import Record, unpack_logprobs
 from kveval.tasks.assembly.prompt import PromptFormat
 
 HAS_FP8 = Device("cpu", local_cpu_flags()).has_native_fp8

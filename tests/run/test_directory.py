@@ -15,8 +15,7 @@ from support.stored import MANIFEST, RECORD
 from kveval.errors import RunDirectoryError, StorageError
 from kveval.run.directory import RunDirectory
 from kveval.run.manifest import SCHEMA_VERSION, Manifest
-from kveval.run.records import Record
-from kveval.run.samples import SampleRow
+from kveval.run.records import Record, SampleRow
 from kveval.run.storage import to_json
 
 VARIANT = {"name": "bf16", "role": "baseline", "spec": {}}

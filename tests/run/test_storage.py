@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kveval.errors import StorageError
-from kveval.run.findings import Finding
+from kveval.run.facts import Finding
 from kveval.run.storage import storage, to_json, write_atomically
 
 

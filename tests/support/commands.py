@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kveval.api import load, source, sweep
-from kveval.engines.installation import Installation
+from kveval.engines.base import Installation
 from kveval.load.run import run_load
 from kveval.measure.sweep import sweep as ask_variants
 

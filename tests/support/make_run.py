@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 
 from kveval.run.directory import RunDirectory
-from kveval.run.logprobs import pack_logprobs
 from kveval.run.manifest import Manifest, VariantRun
-from kveval.run.records import Outcome, Record
-from kveval.run.samples import SampleRow, ids_sha256
+from kveval.run.records import Outcome, Record, SampleRow, ids_sha256, pack_logprobs
 
 Answer = Callable[[SampleRow, np.random.Generator], "tuple[Outcome, str] | None"]
 """What a variant makes of a sample: outcome and output; None when it has no record of it."""

@@ -22,14 +22,13 @@ from starlette.routing import Route
 
 from kveval.engines.base import OnStatus, ServerPlan
 from kveval.engines.client.access import Access
-from kveval.engines.ports import free_port
+from kveval.engines.process import free_port
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm import facts as engine_facts
 from kveval.engines.vllm.findings import judge_facts
 from kveval.errors import EngineError
 from kveval.measure.plan.plan import Plan
-from kveval.run.facts import Facts
-from kveval.run.findings import Finding
+from kveval.run.facts import Facts, Finding
 from kveval.tasks.sample import Sample
 
 

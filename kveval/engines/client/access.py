@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 import httpx
 
-from kveval.engines.client.bounds import MAX_ERROR_BYTES, bound
 from kveval.engines.client.dialect import Dialect
+from kveval.engines.client.events import MAX_ERROR_BYTES, bound
 from kveval.errors import ConfigError
 
 _HIDDEN = "(key)"

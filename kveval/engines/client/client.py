@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,14 +15,11 @@ import tenacity
 from kveval.config.engine import RequestsConfig
 from kveval.engines.client.access import Access
 from kveval.engines.client.answer import EngineAnswer
-from kveval.engines.client.bounds import TooLongError, is_event_stream
-from kveval.engines.client.dialect import CHAT_COMPLETIONS, COMPLETIONS, Spell
-from kveval.engines.client.events import read_events
-from kveval.engines.client.failures import RequestFailedError, http_failure
-from kveval.engines.client.perplexity import perplexity_fields, perplexity_of
+from kveval.engines.client.dialect import CHAT_COMPLETIONS, COMPLETIONS, Dialect, Spell
+from kveval.engines.client.events import TooLongError, is_event_stream, read_events
+from kveval.engines.client.failures import RequestFailedError, RetryPolicy, http_failure
 from kveval.engines.client.reader import AnswerReader, unicode
 from kveval.engines.client.request import EngineRequest, body_of
-from kveval.engines.client.retry import RetryPolicy
 
 _BACKOFF = tenacity.wait_exponential(multiplier=0.5, max=20) + tenacity.wait_random(0, 1)
 
@@ -210,3 +208,30 @@ class Client:
             return (await self._http.get(path, timeout=10)).status_code == httpx.codes.OK
         except httpx.HTTPError:
             return False
+
+
+def perplexity_fields(dialect: Dialect) -> dict[str, Any]:
+    """Returns the fields of a request that ask for the logprobs of its prompt."""
+    return {"echo": True, "logprobs": 1} if dialect.perplexity == "echo" else {"prompt_logprobs": 0}
+
+
+def perplexity_of(content: bytes, dialect: Dialect) -> float:
+    """Returns the perplexity of the prompt that `content` answers.
+
+    Raises:
+        RequestFailedError: the logprobs are missing, or the perplexity is not finite.
+    """
+    try:
+        whole = json.loads(content)
+        choice = whole["choices"][0]
+        if dialect.perplexity == "echo":
+            # The first token has no logprob. After the prompt may come the token that was generated.
+            values = choice["logprobs"]["token_logprobs"][1 : whole["usage"]["prompt_tokens"]]
+        else:
+            values = [next(iter(row.values()))["logprob"] for row in choice["prompt_logprobs"] if row]
+        result = math.exp(-sum(values) / len(values))
+    except (ValueError, KeyError, TypeError, IndexError, ZeroDivisionError, OverflowError, StopIteration) as error:
+        raise RequestFailedError("non_finite", f"unusable prompt logprobs: {error!r}", retry=False) from error
+    if not math.isfinite(result):
+        raise RequestFailedError("non_finite", "the perplexity of plain text is not finite", retry=False)
+    return result

@@ -1,14 +1,53 @@
-"""Failures of one attempt to ask a server."""
+"""Failures of a request: what a reply or a broken connection says, and whether and when the request is sent again."""
 
 from __future__ import annotations
 
+import email.utils
 import json
+import time
+from collections.abc import Callable
+from urllib.parse import urlsplit
 
 import httpx
-
-from kveval.engines.client.replies import retry_after_s
+from tenacity import RetryCallState
 
 _RETRIED_STATUS = (408, 429, 500, 502, 503, 504)
+
+
+def retry_after_s(response: httpx.Response) -> float | None:
+    """Returns the seconds that the header Retry-After asks for (RFC 9110, section 10.2.3). None without the header."""
+    value = response.headers.get("retry-after", "").strip()
+    if value.isascii() and value.isdigit() and len(value) < 10:
+        return float(value)
+    try:
+        return max(email.utils.parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def redirect_target(response: httpx.Response) -> str | None:
+    """Returns where a redirect leads, without passwords and queries. None if the reply is not a redirect."""
+    if not 300 <= response.status_code < 400:
+        return None
+    parts = urlsplit(response.headers.get("location", ""))
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.netloc else parts.path or "?"
+
+
+def why_unreachable(error: httpx.HTTPError, base_url: str) -> str:
+    """Says in a few words why a connection to `base_url` failed, and what may help."""
+    text = str(error)
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        reason = text.partition("certificate verify failed: ")[2].partition(" (_ssl")[0] or "not trusted"
+        return f"its TLS certificate is not accepted ({reason}); use: its authority's certificate as endpoint.ca_file"
+    if "WRONG_VERSION_NUMBER" in text or "record layer failure" in text:
+        return "it does not speak TLS; use: http:// instead of https://"
+    if isinstance(error, httpx.ConnectError):
+        return f"nothing answers there ({text or type(error).__name__})"
+    if isinstance(error, httpx.TimeoutException):
+        return "it does not answer in time"
+    if isinstance(error, httpx.ReadError | httpx.RemoteProtocolError) and base_url.startswith("http:"):
+        return f"it breaks off ({text or type(error).__name__}); if the server speaks TLS, use: https://"
+    return text or type(error).__name__
 
 
 class RequestFailedError(Exception):
@@ -45,3 +84,37 @@ def http_failure(response: httpx.Response) -> RequestFailedError:
     return RequestFailedError(
         kind, f"HTTP {status}: {message}", retry=status in _RETRIED_STATUS, retry_after_s=retry_after_s(response)
     )
+
+
+class RetryPolicy:
+    """Sends one request again after a failure, a few times, and waits as long as the server asks for.
+
+    Args:
+        max_attempts: failures after which the last one counts. Being asked to wait is not a failure.
+        max_wait_s: limit of all waits that the server asked for (HTTP 429 or 503 with Retry-After).
+        backoff: seconds before the next attempt if the server does not say.
+    """
+
+    def __init__(self, max_attempts: int, max_wait_s: float, backoff: Callable[[RetryCallState], float]) -> None:
+        self._max_attempts = max_attempts
+        self._max_wait_s = max_wait_s
+        self._backoff = backoff
+        self._failures = 0
+        self._waited_s = 0.0
+
+    def wait(self, state: RetryCallState) -> float:
+        """Returns the seconds before the next attempt."""
+        return max(_asked_to_wait(state), self._backoff(state))
+
+    def stop(self, state: RetryCallState) -> bool:
+        """Whether the last failure counts. tenacity calls it after `wait`."""
+        if _asked_to_wait(state):
+            self._waited_s += state.upcoming_sleep
+            return self._waited_s > self._max_wait_s
+        self._failures += 1
+        return self._failures >= self._max_attempts
+
+
+def _asked_to_wait(state: RetryCallState) -> float:
+    error = state.outcome.exception() if state.outcome is not None else None
+    return (error.retry_after_s or 0.0) if isinstance(error, RequestFailedError) else 0.0

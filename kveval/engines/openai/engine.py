@@ -14,15 +14,13 @@ from kveval.config.endpoint import EndpointConfig
 from kveval.engines.base import OnStatus, ServerPlan
 from kveval.engines.client.access import Access
 from kveval.engines.client.events import read_events
-from kveval.engines.client.failures import RequestFailedError
-from kveval.engines.client.replies import redirect_target, retry_after_s, why_unreachable
+from kveval.engines.client.failures import RequestFailedError, redirect_target, retry_after_s, why_unreachable
 from kveval.engines.openai.facts import attached_facts
 from kveval.engines.openai.findings import judge_attached
 from kveval.engines.openai.probe import DialectProbe, NoPromptError, Reply
 from kveval.engines.variants import ResolvedVariant
 from kveval.errors import EngineError, FactsError
-from kveval.run.facts import Facts
-from kveval.run.findings import Finding
+from kveval.run.facts import Facts, Finding
 
 _PROBE = "The harbour was quiet in the early morning."
 _TIMEOUT = httpx.Timeout(60.0, connect=10.0)

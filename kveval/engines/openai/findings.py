@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from kveval.engines.findings import cache_findings, changed_findings
+from kveval.engines.base import cache_findings, changed_findings
 from kveval.engines.variants import LEAST_CAPACITY_RATIO, ResolvedVariant
 from kveval.formats.registry import CPU_DTYPES, is_same_format, is_unquantized
-from kveval.run.facts import Facts
-from kveval.run.findings import Finding
+from kveval.run.facts import Facts, Finding
 
 _LACKING: dict[str, tuple[Literal["info", "warning"], str]] = {
     "token_ids": ("warning", "takes no token ids: prompts are sent as text, and the number of tokens it counts in each "

@@ -10,19 +10,17 @@ import httpx
 import psutil
 
 from kveval.config.engine import EngineConfig, by_flag, flags
-from kveval.engines.base import OnStatus
+from kveval.engines.base import Installation, OnStatus, ServerPlan
 from kveval.engines.client.access import Access
-from kveval.engines.installation import Installation
 from kveval.engines.plugin.emulation import EmulationSpec
 from kveval.engines.plugin.emulation_log import parse_log
-from kveval.engines.ports import check_port, free_port
-from kveval.engines.process import ServerProcess
+from kveval.engines.process import ServerProcess, check_port, free_port
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm import facts as engine_facts
 from kveval.engines.vllm.findings import judge_facts
+from kveval.engines.vllm.installation import find_installation
 from kveval.errors import EngineError, UsageError
-from kveval.run.facts import Facts
-from kveval.run.findings import Finding
+from kveval.run.facts import Facts, Finding
 
 # What vLLM says when it dies, and what to do about it.
 _HINTS = (
@@ -192,3 +190,19 @@ class VLLMEngine:
 def status_of(log: str) -> str:
     """Says what a starting server is doing, from its log."""
     return next((status for marker, status in _STATUS if marker in log), "importing vLLM")
+
+
+class VLLMLauncher:
+    def find(self, config: EngineConfig) -> Installation:
+        return find_installation(config)
+
+    def open(self, plan: ServerPlan, variant: ResolvedVariant, log_path: Path) -> VLLMEngine:
+        return VLLMEngine(
+            variant,
+            config=plan.config.engine,
+            installation=plan.installation,
+            model=plan.models[variant.name].path,
+            max_model_len=plan.max_model_len,
+            logprobs=plan.config.requests.logprobs,
+            log_path=log_path,
+        )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kveval.engines.metrics import cache_config, metric_families
+from prometheus_client import Metric
+
+from kveval.engines.metrics import cache_config, metric_families, speculation_counters
 from kveval.engines.variants import ResolvedVariant
-from kveval.engines.vllm.speculation import speculation_facts
 from kveval.formats.registry import CACHE_DTYPES
 from kveval.models.checkpoint import checkpoint_scales
 from kveval.run.facts import Facts, Scales
@@ -41,6 +42,16 @@ def log_facts(log: str) -> dict[str, Any]:
         # The CPU platform logs no backend for ordinary attention (vllm/platforms/cpu.py).
         facts["attention_backend"] = "CPU_ATTN"
     return facts
+
+
+def speculation_facts(families: Iterable[Metric], log: str) -> dict[str, Any]:
+    """Returns ``speculative_tokens`` and ``speculative_method``. Empty if the server does not speculate."""
+    # A speculating server has these counters from the start, at 0. Other servers never have them.
+    tokens = sum(name.startswith("spec_accepted_at_") for name in speculation_counters(families))
+    if not tokens:
+        return {}
+    method = re.search(r"speculative_config=SpeculativeConfig\(method='(\w+)'", log)
+    return {"speculative_tokens": tokens, "speculative_method": method[1] if method else None}
 
 
 def scales_in_force(variant: ResolvedVariant, effective_dtype: str | None, model: Path, log: str) -> Scales:

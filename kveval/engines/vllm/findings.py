@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kveval.engines.findings import cache_findings, changed_findings
+from kveval.engines.base import cache_findings, changed_findings
 from kveval.engines.variants import LEAST_CAPACITY_RATIO, ResolvedVariant
-from kveval.engines.vllm.speculation import judge_speculation
 from kveval.formats.registry import CACHE_DTYPES, CPU_DTYPES, is_same_format, is_unquantized
-from kveval.run.facts import Facts
-from kveval.run.findings import Finding
+from kveval.run.facts import Facts, Finding
 
 
 def judge_facts(facts: Facts, variant: ResolvedVariant, baseline: Facts | None) -> list[Finding]:
@@ -19,7 +17,7 @@ def judge_facts(facts: Facts, variant: ResolvedVariant, baseline: Facts | None) 
         *_emulation_findings(facts),
         *(_compared_findings(facts, variant, baseline) if baseline is not None else ()),
         *cache_findings(facts, variant),
-        *judge_speculation(variant, facts.speculative_tokens, facts.speculative_method),
+        *_speculation_findings(facts, variant),
     ]
 
 
@@ -68,3 +66,25 @@ def _compared_findings(facts: Facts, variant: ResolvedVariant, baseline: Facts) 
         )
     keys = ("attention_backend", "engine_version", "execution", "model_dtype", "max_model_len")
     yield from changed_findings(facts, baseline, keys)
+
+
+def _speculation_findings(facts: Facts, variant: ResolvedVariant) -> Iterator[Finding]:
+    wanted, tokens, method = variant.config.speculative_config, facts.speculative_tokens, facts.speculative_method
+    if wanted is None:
+        if tokens:
+            message = f"the server speculates ({tokens} tokens a draft), which was not asked for"
+            yield Finding.error("speculation_unasked", message)
+        return
+    asked, count = str(wanted["method"]), wanted.get("num_speculative_tokens")
+    if not tokens:
+        message = f"speculative decoding ({asked}) was asked for, the server does not speculate"
+        yield Finding.error("speculation_off", message)
+        return
+    # vLLM renames the methods of single models (qwen3_next_mtp) to mtp.
+    is_same = method in (None, asked) or (asked.endswith("mtp") and method == "mtp")
+    if not is_same or count not in (None, tokens):
+        message = (
+            f"speculative decoding {asked} with {count or 'its own number of'} tokens was asked for, the server runs "
+            f"{method or asked} with {tokens}"
+        )
+        yield Finding.error("speculation_other", message)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from kveval.config.engine import EngineConfig
-from kveval.engines.installation import Installation
+from kveval.engines.base import Installation
 from kveval.engines.variants import Device, local_cpu_flags
 from kveval.errors import EngineNotInstalledError
 

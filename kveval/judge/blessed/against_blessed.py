@@ -12,7 +12,7 @@ from kveval.judge.comparison.pairing import pair
 from kveval.judge.comparison.variant_pair import VariantPair, incomplete_reason
 from kveval.judge.questions import differing_questions, questions_of
 from kveval.judge.run_data import RunData
-from kveval.run.findings import Finding
+from kveval.run.facts import Finding
 
 
 def check_comparable(run: RunData, blessed: Blessed) -> None:

@@ -26,8 +26,7 @@ from kveval.config.judge import Policy
 from kveval.errors import BlessedFileError
 from kveval.judge.questions import Questions, prompts_sha256
 from kveval.judge.run_data import RunData
-from kveval.run.facts import Facts, StoredFacts
-from kveval.run.findings import Finding
+from kveval.run.facts import Facts, Finding, StoredFacts
 from kveval.run.manifest import VariantName
 from kveval.run.records import Outcome
 from kveval.run.storage import Stored, first_problem, write_atomically

@@ -15,7 +15,7 @@ from kveval.errors import RunDirectoryError
 from kveval.judge.run_data import RunData
 from kveval.judge.statistics.multiple_tests import holm
 from kveval.run.directory import RunDirectory
-from kveval.run.findings import Finding
+from kveval.run.facts import Finding
 from kveval.run.manifest import VariantRun
 from kveval.run.records import Record
 

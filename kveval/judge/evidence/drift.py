@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from kveval.judge.statistics.clusters import clustered_se
-from kveval.run.logprobs import unpack_logprobs
+from kveval.run.records import unpack_logprobs
 
 # vLLM writes -inf as -9999.0. Such a token is not among the alternatives.
 _MINUS_INFINITY = -9000.0

@@ -15,8 +15,8 @@ from kveval.judge.comparison.pairing import pair
 from kveval.judge.comparison.variant_pair import VariantPair
 from kveval.judge.evidence.drift import shared_positions
 from kveval.judge.run_data import RunData
-from kveval.run.logprobs import unpack_logprobs
 from kveval.run.manifest import VariantRun
+from kveval.run.records import unpack_logprobs
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from kveval.judge.gate.rule import find_rules
 from kveval.judge.policy import policy_of
 from kveval.judge.run_data import RunData
 from kveval.judge.run_health import load_ended_run
-from kveval.run.findings import Finding
+from kveval.run.facts import Finding
 
 
 @dataclass(frozen=True, slots=True)

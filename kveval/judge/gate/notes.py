@@ -10,7 +10,7 @@ from kveval.judge.comparison.judgement import Judgement
 from kveval.judge.comparison.verdict import points
 from kveval.judge.evidence.cold import cold_comparisons
 from kveval.judge.run_data import RunData
-from kveval.run.findings import Finding
+from kveval.run.facts import Finding
 
 
 def notes(run: RunData, blessed: Blessed | None, judgement: Judgement) -> Iterator[Finding]:

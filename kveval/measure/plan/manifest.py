@@ -18,7 +18,7 @@ from kveval.measure.plan.route import server_template
 from kveval.models.checkpoint import Model, hash_model, read_model
 from kveval.run.facts import Facts
 from kveval.run.manifest import Manifest, VariantRun
-from kveval.run.samples import ids_sha256
+from kveval.run.records import ids_sha256
 from kveval.tasks.task_files import hash_task_files, own_tasks
 
 # What may change between a run and its resumption without changing an answer. Folders and files may move: hashes tell

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kveval.config.sweep import SweepConfig
-from kveval.engines.installation import Installation
+from kveval.engines.base import Installation
 from kveval.engines.variants import ResolvedVariant
 from kveval.measure.plan.asked_again import aa_sample_ids, cold_samples
 from kveval.measure.plan.limits import longest_request

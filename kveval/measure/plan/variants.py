@@ -9,8 +9,8 @@ from typing import Any
 from kveval.config.engine import by_flag, flag_name
 from kveval.config.sweep import SweepConfig
 from kveval.config.variant import VariantConfig
+from kveval.engines.base import Installation
 from kveval.engines.client.access import Access
-from kveval.engines.installation import Installation
 from kveval.engines.speculation import check_speculation
 from kveval.engines.variants import ResolvedVariant, emulated_control, resolve
 from kveval.errors import ConfigError, PlanError

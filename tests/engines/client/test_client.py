@@ -300,6 +300,6 @@ async def test_unusual_but_right_answers_are_read(quirk: str) -> None:
 
 
 async def test_a_long_stream_of_short_events_has_an_end_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kveval.engines.client.bounds._MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr("kveval.engines.client.events._MAX_ANSWER_BYTES", 1000)
     answer, _ = await ask(Reply("one word and another " * 50))
     assert (answer.error_kind, len(answer.token_ms)) == (None, 200)

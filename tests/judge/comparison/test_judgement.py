@@ -13,8 +13,7 @@ from kveval.judge.comparison.headline import headlines
 from kveval.judge.comparison.judgement import Judgement, judge_run
 from kveval.judge.comparison.scope import Scope
 from kveval.judge.run_data import load_run
-from kveval.run.records import Outcome
-from kveval.run.samples import SampleRow
+from kveval.run.records import Outcome, SampleRow
 
 
 def losing(share: float, of: Answer) -> Answer:

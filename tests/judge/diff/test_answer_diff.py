@@ -10,8 +10,7 @@ import pytest
 from support.judge_command import kveval
 from support.make_run import BAD, GOOD, make_run, make_samples, scored
 
-from kveval.run.records import Outcome
-from kveval.run.samples import SampleRow
+from kveval.run.records import Outcome, SampleRow
 
 
 def test_two_variants_of_one_run(tmp_path: Path) -> None:

@@ -17,8 +17,7 @@ from kveval.report.files.gate import decide
 from kveval.report.html.report import build_report
 from kveval.report.terminal.summary import summary_table
 from kveval.run.directory import RunDirectory
-from kveval.run.records import Outcome
-from kveval.run.samples import SampleRow
+from kveval.run.records import Outcome, SampleRow
 
 SAMPLES = make_samples(lengths=(2048,), haystacks=4, questions=10)
 COUNTERS = {"prefix_cache_hits": 60.0, "prefix_cache_queries": 100.0}

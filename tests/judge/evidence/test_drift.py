@@ -9,7 +9,7 @@ from scipy.special import log_softmax
 from scipy.stats import entropy
 
 from kveval.judge.evidence.drift import drift_positions, kl_lower_bound, ratio_to_noise, shared_positions, summarize
-from kveval.run.logprobs import pack_logprobs
+from kveval.run.records import pack_logprobs
 
 VOCABULARY = 200
 

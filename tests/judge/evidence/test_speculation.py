@@ -18,8 +18,7 @@ from kveval.judge.evidence.speculation import Drafts, drafts, speculations
 from kveval.judge.run_data import load_run
 from kveval.report.documents.summary import summary
 from kveval.report.html.report import build_report
-from kveval.run.records import Outcome
-from kveval.run.samples import SampleRow
+from kveval.run.records import Outcome, SampleRow
 
 COUNTERS = {
     "spec_drafts": 100.0, "spec_draft_tokens": 400.0, "spec_accepted_tokens": 150.0, "spec_accepted_at_0": 90.0,

@@ -18,8 +18,7 @@ from typer.testing import CliRunner
 from kveval.cli.app import app
 from kveval.errors import KvevalError
 from kveval.run.directory import RunDirectory
-from kveval.run.records import Outcome
-from kveval.run.samples import SampleRow
+from kveval.run.records import Outcome, SampleRow
 
 ENGINE_ARGS = {"max_num_seqs": 8, "max-logprobs": 20, "port": 8000, "attention-backend": "TRITON_ATTN"}
 NATIVE = {

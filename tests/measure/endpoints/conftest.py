@@ -10,7 +10,7 @@ from support.scripted import Reply
 from support.scripted_endpoint import ScriptedEndpoint, answering, tokenizer_of
 from support.sweeps import Planner, Servers, endpoint
 
-from kveval.engines.installation import NOTHING_TO_LAUNCH
+from kveval.engines.base import NOTHING_TO_LAUNCH
 from kveval.measure.plan.plan import Plan
 
 

@@ -15,7 +15,7 @@ from support.sweeps import attached_run as run
 
 from kveval.engines.client.dialect import Dialect
 from kveval.engines.openai.probe import DialectProbe
-from kveval.engines.ports import free_port
+from kveval.engines.process import free_port
 from kveval.errors import (
     ConfigError,
     EngineError,
@@ -27,7 +27,7 @@ from kveval.errors import (
 async def test_a_list_of_models_without_end(
     plan_for: Planner, servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kveval.engines.client.bounds._MAX_ANSWER_BYTES", 1 << 20)
+    monkeypatch.setattr("kveval.engines.client.events._MAX_ANSWER_BYTES", 1 << 20)
     servers["f16"].models = [{"id": "x" * (1 << 21)}]
     with pytest.raises(EngineError, match=r"the answer is longer than 1 MiB$"):
         await run(plan_for(), tmp_path / "run")

@@ -13,14 +13,14 @@ from support.sweeps import Planner, Servers, codes, endpoint, records, revoke_af
 from support.sweeps import attached_run as run
 
 from kveval.config.sweep import validate_config
-from kveval.engines.installation import NOTHING_TO_LAUNCH
+from kveval.engines.base import NOTHING_TO_LAUNCH
 from kveval.errors import (
     FactsError,
 )  # fmt: skip
 from kveval.measure.plan.describe import describe
 from kveval.measure.plan.plan import make_plan
 from kveval.run.directory import RunDirectory
-from kveval.run.logprobs import unpack_logprobs
+from kveval.run.records import unpack_logprobs
 
 
 async def test_servers_like_vllm_reveal_their_facts(plan_for: Planner, servers: Servers, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kveval.config.sweep import validate_config
-from kveval.engines.installation import Installation
+from kveval.engines.base import Installation
 from kveval.errors import ConfigError, PlanError
 from kveval.measure.plan.manifest import hash_inputs
 from kveval.measure.plan.plan import Plan

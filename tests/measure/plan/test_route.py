@@ -12,7 +12,7 @@ import pytest
 from support.scripted import Oracle, Reply, ScriptedEngines
 
 from kveval.config.sweep import SweepConfig, validate_config
-from kveval.engines.installation import Installation
+from kveval.engines.base import Installation
 from kveval.errors import ConfigError, PlanError
 from kveval.measure.plan.describe import describe
 from kveval.measure.plan.manifest import hash_inputs, new_manifest

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kveval.engines.installation import Installation
+from kveval.engines.base import Installation
 from kveval.errors import PlanError
 from kveval.measure.plan.plan import Plan, make_plan
 

@@ -7,8 +7,7 @@ import pytest
 from support.make_run import make_run, make_samples, scored
 
 from kveval.judge.gate.gate import Gate, gate
-from kveval.run.records import Outcome
-from kveval.run.samples import SampleRow
+from kveval.run.records import Outcome, SampleRow
 
 HOSTILE = (
     "</failure></testcase><script>alert(1)</script>]]>&amp;&#x0;\x00\x1b[31m\u202e\ufffe"

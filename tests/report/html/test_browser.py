@@ -14,8 +14,7 @@ from support.make_run import make_run, make_samples, scored
 
 from kveval.report.history.nights import build_reports
 from kveval.report.html.report import build_report
-from kveval.run.records import Outcome
-from kveval.run.samples import SampleRow
+from kveval.run.records import Outcome, SampleRow
 
 pytestmark = pytest.mark.browser
 

@@ -11,8 +11,7 @@ from numpy.random import Generator
 from support.make_run import make_run, make_samples, scored
 
 from kveval.report.html.report import build_report
-from kveval.run.records import Outcome
-from kveval.run.samples import SampleRow
+from kveval.run.records import Outcome, SampleRow
 
 HOSTILE = (
     "</script><script>alert(1)</script></style></pre>\"'><img src=x onerror=alert(2)> {{ 7 * 7 }} "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kveval.judge.evidence.drift import shared_positions
 from kveval.report.sections.flips.tokens import TokenTexts
-from kveval.run.logprobs import unpack_logprobs
+from kveval.run.records import unpack_logprobs
 
 MOST_ALTERNATIVES = 5
 

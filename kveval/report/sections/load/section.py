@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kveval.report.section import Section
-from kveval.run.findings import Finding
+from kveval.run.facts import Finding
 from kveval.run.load_results import Level, LevelResult, LoadDocument, LoadVariant, read_load
 
 

@@ -9,8 +9,7 @@ import pytest
 from support.judge_command import document, kveval
 from support.make_run import BAD, GOOD, UNFINISHED, Answer, failing, losing, make_run, make_samples, scored, unfinished
 
-from kveval.run.records import Outcome
-from kveval.run.samples import SampleRow
+from kveval.run.records import Outcome, SampleRow
 
 
 def test_equal_variants_pass(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from support.make_run import Answer, make_run, make_samples, scored
 from kveval.judge.comparison.judgement import judge_run
 from kveval.judge.run_data import load_run
 from kveval.report.sections.answer.section import Conclusion, conclusions
-from kveval.run.records import Outcome
-from kveval.run.samples import SampleRow
+from kveval.run.records import Outcome, SampleRow
 
 
 def worse_at(length: int, task: str, share: float) -> Answer:

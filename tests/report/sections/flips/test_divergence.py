@@ -10,8 +10,8 @@ import pytest
 
 from kveval.report.sections.flips.divergence import divergence
 from kveval.report.sections.flips.tokens import TokenTexts
-from kveval.run.logprobs import pack_logprobs
 from kveval.run.manifest import Manifest, VariantRun
+from kveval.run.records import pack_logprobs
 
 
 def packed(*rows: dict[int, float]) -> str:

@@ -8,7 +8,7 @@ import time
 import httpx
 import pytest
 
-from kveval.engines.client.replies import redirect_target, retry_after_s, why_unreachable
+from kveval.engines.client.failures import redirect_target, retry_after_s, why_unreachable
 
 
 def waits_s(value: str) -> float | None:

@@ -17,9 +17,10 @@ from kveval.engines.speculation import (
     with_drafts_judged,
 )
 from kveval.engines.variants import Device, ResolvedVariant, resolve
-from kveval.engines.vllm.speculation import judge_speculation, speculation_facts
+from kveval.engines.vllm.facts import speculation_facts
+from kveval.engines.vllm.findings import judge_facts
 from kveval.errors import ConfigError, PlanError
-from kveval.run.findings import Finding
+from kveval.run.facts import Facts, Finding
 
 CPU, GPU = Device("cpu", frozenset({"avx512f"})), Device("cuda")
 NGRAM = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4}
@@ -188,8 +189,9 @@ class TestFacts:
         self, wanted: Any, tokens: int | None, method: str | None, finding: tuple[str, str] | None
     ) -> None:
         variant = resolved(speculating(wanted), device=GPU)[1]
-        found = judge_speculation(variant, tokens, method)
-        assert [(one.level, one.code) for one in found] == ([finding] if finding else [])
+        found = judge_facts(Facts(speculative_tokens=tokens, speculative_method=method), variant, None)
+        about_it = [(one.level, one.code) for one in found if one.code.startswith("speculation")]
+        assert about_it == ([finding] if finding else [])
 
     @pytest.mark.parametrize(
         ("counted", "code"),

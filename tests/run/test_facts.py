@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from kveval.run.findings import Finding
+from kveval.run.facts import Finding
 
 
 def test_each_level_has_a_constructor() -> None:
