@@ -1,4 +1,4 @@
-"""A run directory as tables: one of samples, and one of records for each variant."""
+"""A run directory as tables (one of samples, one of records for each variant), and the policy it is judged by."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pydantic import ValidationError
 
-from kveval.errors import RunDirectoryError
+from kveval.config.judge import Policy
+from kveval.config.messages import key_of, reason_of
+from kveval.errors import ConfigError, RunDirectoryError, nearest
 from kveval.run.directory import RunDirectory
 from kveval.run.manifest import Manifest, VariantRun
 from kveval.run.records import ids_sha256
@@ -82,3 +85,35 @@ def load_run(path: Path) -> RunData:
 def _frame(rows: Iterable[dict[str, Any]], columns: tuple[str, ...]) -> pd.DataFrame:
     kept = [[row[column] for column in columns] for row in rows]
     return pd.DataFrame(kept, columns=list(columns), dtype=object).set_index("sample_id").infer_objects()
+
+
+def policy_of(manifest: Manifest, overrides: Mapping[str, Any] | None = None) -> Policy:
+    """Returns the policy the run was configured with. `overrides` replace its keys, and `margins` single families.
+
+    Raises:
+        ConfigError: an unknown key, or a value that is not allowed.
+    """
+    configured = manifest.config.get("judge") or {}
+    if not isinstance(configured, Mapping):
+        raise ConfigError(f"judge: {configured!r} is not a mapping of keys to values")
+    given = dict(overrides or {})
+    values = {**configured, **given}
+    if "margins" in given:
+        values["margins"] = {**(configured.get("margins") or {}), **given["margins"]}
+    return policy_from(values)
+
+
+def policy_from(values: Mapping[str, Any]) -> Policy:
+    """Returns `values` as a policy.
+
+    Raises:
+        ConfigError: one line that names the key, the value and what to use instead.
+    """
+    try:
+        return Policy.model_validate(dict(values))
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        key = key_of(problem)
+        if problem["type"] == "extra_forbidden":
+            raise ConfigError(f"judge: unknown key {key!r}; {nearest(key, Policy.model_fields)}") from error
+        raise ConfigError(f"judge.{key}: {problem['input']!r} is not allowed; {reason_of(problem)}") from error

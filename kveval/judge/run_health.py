@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kveval.config.judge import Policy
 from kveval.errors import RunDirectoryError
-from kveval.judge.comparison.variant_pair import incomplete_reason
+from kveval.judge.comparison.pairing import incomplete_reason
 from kveval.judge.run_data import RunData, load_run
 from kveval.run.manifest import VariantRun
 

@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from scipy import special
 
 from kveval.config.judge import Policy
-from kveval.judge.comparison.more_samples import POWER, more_samples
-from kveval.judge.comparison.verdict import decide
+from kveval.judge.comparison.verdict import POWER, decide, more_samples
 from kveval.judge.statistics.clusters import fewest_clusters
 from kveval.judge.statistics.difference import Difference, paired_difference
-from kveval.judge.statistics.multiple_tests import holm
+from kveval.judge.statistics.hypothesis_tests import holm
 
 POLICY = Policy()
 FIXED_TOLERANCE = 0.08

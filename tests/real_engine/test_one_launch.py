@@ -15,7 +15,7 @@ import yaml
 
 from kveval.judge.evidence.cold import cold_comparisons
 from kveval.judge.run_data import load_run
-from kveval.report.sections.cost.capacity import capacities
+from kveval.report.sections.cost.section import capacities
 from kveval.run.directory import RunDirectory
 from kveval.run.load_results import LoadVariant, read_load
 from kveval.run.manifest import VariantRun

@@ -1,9 +1,23 @@
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+from support.make_run import Answer, make_run, make_samples, scored
+
+from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.judgement import judge_run
+from kveval.judge.run_data import load_run
 from kveval.judge.statistics.difference import paired_difference
-from kveval.report.labels import capacity_label, difference_label, length_label, listed, storage_label
+from kveval.report.labels import (
+    capacity_label,
+    difference_label,
+    length_label,
+    listed,
+    proven_safe,
+    storage_label,
+    what_decides,
+)
 from kveval.run.facts import Facts
 
 
@@ -50,3 +64,27 @@ def test_a_difference_without_an_interval_says_so() -> None:
 )  # fmt: skip
 def test_storage_and_capacity(facts: Facts, storage: str, capacity: str) -> None:
     assert (storage_label(facts), capacity_label(facts)) == (storage, capacity)
+
+
+def lengths(path: Path, haystacks: int, candidate: Answer) -> list[Comparison]:
+    samples = make_samples(haystacks=haystacks)
+    run = load_run(make_run(path / "run", samples=samples, answers={"bf16": scored(0.9), "fp8": candidate}))
+    return judge_run(run).of("fp8", "length")
+
+
+@pytest.mark.parametrize(
+    ("haystacks", "share", "text"),
+    [(40, 0.9, "8K, the longest asked"), (40, 0.5, "nothing yet (2K fails)"), (4, 0.9, "nothing yet (2K undecided)")],
+)
+def test_the_longest_context_proven_safe(tmp_path: Path, haystacks: int, share: float, text: str) -> None:
+    assert proven_safe(lengths(tmp_path, haystacks, scored(share))) == text
+
+
+def test_nothing_asked_proves_nothing() -> None:
+    assert proven_safe([]) == "no context length was asked"
+
+
+def test_only_undecided_rows_need_more(tmp_path: Path) -> None:
+    rows = lengths(tmp_path, 4, scored(0.9))
+    assert [entry.partition(": about ")[0] for entry in what_decides(rows)] == ["at 2K", "at 8K"]
+    assert what_decides([]) == []

@@ -8,8 +8,7 @@ from typing import Any
 from kveval.config.judge import Policy
 from kveval.errors import IncomparableError
 from kveval.judge.blessed.bless import Blessed, comparable_spec, digested, stable_facts
-from kveval.judge.comparison.pairing import pair
-from kveval.judge.comparison.variant_pair import VariantPair, incomplete_reason
+from kveval.judge.comparison.pairing import VariantPair, incomplete_reason, pair
 from kveval.judge.questions import differing_questions, questions_of
 from kveval.judge.run_data import RunData
 from kveval.run.facts import Finding

@@ -1,4 +1,4 @@
-"""Compares two variants over one scope: scores, difference, flips, outcomes, noise and attribution."""
+"""Scores one variant or compares two over one scope: scores, difference, flips, outcomes, noise and attribution."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Literal
 import pandas as pd
 
 from kveval.config.judge import Policy
-from kveval.judge.comparison.pairing import Side, answered_by
-from kveval.judge.comparison.scope import Scope
+from kveval.judge.comparison.pairing import Side, answered_by, has_right_answer
+from kveval.judge.comparison.scope import Scope, in_scope
 from kveval.judge.comparison.verdict import Verdict, points
+from kveval.judge.run_data import RunData
 from kveval.judge.statistics.difference import Difference, paired_difference
-from kveval.judge.statistics.flips import Flips, flips
+from kveval.judge.statistics.hypothesis_tests import Flips, flips
 from kveval.judge.statistics.score import Score, mean_score
 from kveval.run.records import OUTCOMES
 
@@ -181,4 +182,17 @@ def _attribution(table: pd.DataFrame, control: str | None, policy: Policy) -> At
         total=_difference(pairs, "baseline", "candidate", policy),
         format=_difference(pairs, "baseline", "control", policy),
         kernel=_difference(pairs, "control", "candidate", policy),
+    )
+
+
+def own_score(run: RunData, variant: str, scope: Scope, *, confidence: float) -> Score:
+    """Returns the mean score of `variant` over the samples of `scope` that it answered and that have a right answer.
+
+    An engine error is no score of 0: an outage is not a loss of quality.
+    """
+    asked = in_scope(run.samples[has_right_answer(run.samples)], scope)
+    records = run.records[variant]
+    answered = records.index[(records["outcome"] != "engine_error").to_numpy(dtype=bool)].intersection(asked.index)
+    return mean_score(
+        records.loc[answered, "score"].astype(float), asked.loc[answered, "haystack_id"], confidence=confidence
     )

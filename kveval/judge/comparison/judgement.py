@@ -9,12 +9,11 @@ import pandas as pd
 
 from kveval.config.judge import Policy
 from kveval.judge.comparison.comparison import Comparison, compare
+from kveval.judge.comparison.pairing import VariantPair, pairs_with_baseline
 from kveval.judge.comparison.scope import Level, Scope, in_scope, scopes
-from kveval.judge.comparison.variant_pair import VariantPair, pairs_with_baseline
 from kveval.judge.comparison.verdict import Verdict, decide
-from kveval.judge.policy import policy_of
-from kveval.judge.run_data import RunData
-from kveval.judge.statistics.multiple_tests import holm
+from kveval.judge.run_data import RunData, policy_of
+from kveval.judge.statistics.hypothesis_tests import holm
 
 # Holm corrects over the rows of one panel, which are read together. Each p-value is two-sided and only a loss can fail.
 # So one panel has false fails with probability (1 - confidence) / 2 at most, and both panels with 1 - confidence.

@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 
 from kveval.errors import RunDirectoryError
 from kveval.judge.run_data import RunData
-from kveval.judge.statistics.multiple_tests import holm
+from kveval.judge.statistics.hypothesis_tests import holm
 from kveval.run.directory import RunDirectory
 from kveval.run.facts import Finding
 from kveval.run.manifest import VariantRun

@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from kveval.judge.comparison.pairing import answered_by
-from kveval.judge.comparison.variant_pair import pair_variant
+from kveval.judge.comparison.pairing import answered_by, pair_variant
 from kveval.judge.run_data import RunData
 from kveval.run.manifest import VariantRun
 

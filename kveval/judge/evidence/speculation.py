@@ -11,8 +11,7 @@ import pandas as pd
 from kveval.config.judge import Policy
 from kveval.judge.comparison.comparison import Comparison
 from kveval.judge.comparison.judgement import judge_pairs
-from kveval.judge.comparison.pairing import pair
-from kveval.judge.comparison.variant_pair import VariantPair
+from kveval.judge.comparison.pairing import VariantPair, pair
 from kveval.judge.evidence.drift import shared_positions
 from kveval.judge.run_data import RunData
 from kveval.run.manifest import VariantRun

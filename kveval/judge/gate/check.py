@@ -1,14 +1,23 @@
-"""What one rule of the gate found."""
+"""What a rule of the gate is, how the rules are found, and what they return."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from kveval.config.judge import Policy
 from kveval.errors import ExitCode
 from kveval.judge.comparison.comparison import Comparison
-from kveval.judge.comparison.variant_pair import VariantPair
+from kveval.judge.comparison.headline import headline
+from kveval.judge.comparison.judgement import Judgement
+from kveval.judge.comparison.pairing import VariantPair
+from kveval.judge.gate import rules
+from kveval.judge.run_data import RunData
+from kveval.judge.run_health import infrastructure_problem
+from kveval.run.manifest import VariantRun
 
 State = Literal["pass", "undecided", "infrastructure", "regression"]
 WORST_LAST: tuple[State, ...] = ("pass", "undecided", "infrastructure", "regression")
@@ -41,3 +50,56 @@ class Check:
     blocks: bool = True
     comparisons: tuple[Comparison, ...] = ()
     pair: VariantPair | None = None
+
+
+def check_pair(
+    kind: str,
+    pair: VariantPair,
+    comparisons: Iterable[Comparison],
+    measured: Iterable[VariantRun],
+    run: RunData,
+    policy: Policy,
+) -> Check:
+    """Returns the check of `pair`: what its headline says, or what broke.
+
+    Args:
+        comparisons: the rows of this pair, among others.
+        measured: the variants of `run` that must have answered.
+    """
+    rows = tuple(row for row in comparisons if row.variant == pair.variant)
+    answer = headline(rows, policy)
+    problem = next((found for found in (infrastructure_problem(run, one, policy) for one in measured) if found), None)
+    state: State = "regression" if answer.word == "fail" else answer.word
+    reason, blocks = answer.reason, True
+    if problem:
+        state = "infrastructure"
+        reason = f"{problem}; of what was answered: {answer.reason}" if answer.word == "fail" else problem
+    elif state == "undecided":
+        # `undecided: allow` lets through only what was measured.
+        overall = next(row for row in rows if row.scope.level == "overall")
+        no_evidence = overall.difference.low is None or overall.sensitive.low is None
+        blocks = policy.undecided == "block" or no_evidence
+    return Check(kind, pair.variant, state, reason, pair.against, blocks, rows, pair)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Describes one rule of the gate.
+
+    To add a rule, add a file to ``kveval/judge/gate/rules/`` that assigns a `Rule` to ``RULE``. Nothing else lists the
+    rules.
+
+    Attributes:
+        position: the checks are shown from the lowest position to the highest.
+        check: returns what the rule found, with a sentence for each check. Nothing if the rule does not apply.
+    """
+
+    position: int
+    check: Callable[[RunData, Judgement], Iterable[Check]]
+
+
+def find_rules() -> list[Rule]:
+    """Returns every rule, in the order in which checks are shown."""
+    modules = pkgutil.iter_modules(rules.__path__)
+    found = [importlib.import_module(f"{rules.__name__}.{module.name}").RULE for module in modules]
+    return sorted(found, key=lambda rule: rule.position)

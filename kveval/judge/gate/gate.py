@@ -1,23 +1,22 @@
-"""Judges a run by every rule of the gate, and gives one exit code."""
+"""Judges a run by every rule of the gate, and gives one exit code and what a reader must know beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kveval.config.judge import Policy
 from kveval.errors import UsageError, nearest
-from kveval.judge.blessed.against_blessed import check_comparable, pairs_with_blessed
+from kveval.judge.blessed.against_blessed import changes, check_comparable, pairs_with_blessed
 from kveval.judge.blessed.bless import Blessed, load_blessed
 from kveval.judge.comparison.judgement import Judgement, judge_run
-from kveval.judge.comparison.variant_pair import VariantPair
-from kveval.judge.gate.check import EXIT_CODES, WORST_LAST, Check, State
-from kveval.judge.gate.notes import notes
-from kveval.judge.gate.rule import find_rules
-from kveval.judge.policy import policy_of
-from kveval.judge.run_data import RunData
+from kveval.judge.comparison.pairing import VariantPair
+from kveval.judge.comparison.verdict import points
+from kveval.judge.evidence.cold import cold_comparisons
+from kveval.judge.gate.check import EXIT_CODES, WORST_LAST, Check, State, find_rules
+from kveval.judge.run_data import RunData, policy_of
 from kveval.judge.run_health import load_ended_run
 from kveval.run.facts import Finding
 
@@ -82,3 +81,44 @@ def gate(path: Path, *, against: Path | None = None, overrides: Mapping[str, Any
         )
     checks = tuple(check for rule in find_rules() for check in rule.check(run, judgement))
     return Gate(run, blessed, judgement, checks, tuple(notes(run, blessed, judgement)))
+
+
+def notes(run: RunData, blessed: Blessed | None, judgement: Judgement) -> Iterator[Finding]:
+    """Yields what a reader must know beside the checks."""
+    policy = judgement.policy
+    for name, variant in run.manifest.variants.items():
+        if variant.facts.is_emulated and variant.role == "candidate":
+            yield Finding(
+                level="warning",
+                code="emulated",
+                message=f"{name} is emulated: it has the numerics of the format, but saves no memory, and "
+                "the kernel of a native cache was not tested",
+            )
+        for finding in variant.findings:
+            if finding.level != "info":
+                yield finding.model_copy(update={"message": f"{name}: {finding.message}"})
+    for check in cold_comparisons(run):
+        if check.finding:
+            yield check.finding.model_copy(update={"message": f"{check.variant}: {check.finding.message}"})
+    yield from _unequal_control(run, judgement)
+    unused = sorted(set(policy.margins) - set(run.samples["family"]))
+    if unused:
+        yield Finding(
+            level="warning", code="unused_margin", message=f"no family of this run is called {', '.join(unused)}"
+        )
+    if blessed:
+        yield from changes(run, blessed, policy)
+
+
+def _unequal_control(run: RunData, judgement: Judgement) -> Iterator[Finding]:
+    aa = run.variant("aa", run.manifest.baseline)
+    for comparison in judgement.of(aa.name, "overall") if aa else ():
+        delta, p = comparison.difference.delta, comparison.difference.p
+        if delta is None or p is None or p >= 1 - judgement.policy.confidence or abs(delta) <= judgement.policy.margin:
+            continue
+        yield Finding(
+            level="warning",
+            code="unequal_control",
+            message=f"the baseline's second run differs from the first by {points(delta)} points, which is more "
+            "than the margin, so a candidate's difference may not come from its cache",
+        )

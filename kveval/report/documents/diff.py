@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kveval.judge.diff.answer_diff import VariantDiff, diff_answers
-from kveval.judge.diff.answer_set import AnswerSet, read_answer_set
+from kveval.judge.diff import AnswerSet, VariantDiff, diff_answers, read_answer_set
 from kveval.judge.evidence.drift import Drift, drift_positions, summarize
 from kveval.report.documents.rows import comparison_row
 

@@ -9,7 +9,7 @@ from kveval import __version__
 from kveval.judge.recommend.recommend import Candidate, Recommendation
 from kveval.judge.recommend.serve_command import ServeCommand
 from kveval.report.documents.rows import comparison_row, variant_row
-from kveval.report.sentences import what_decides
+from kveval.report.labels import what_decides
 
 RECOMMENDATION_VERSION = 1
 _OF_SCORES = ("score", "baseline_score", "delta", "low", "high", "n", "haystacks")

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from kveval.config.judge import Policy
-from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.comparison import Comparison, own_score
 from kveval.judge.comparison.headline import headlines
 from kveval.judge.comparison.judgement import Judgement, judge_run
-from kveval.judge.comparison.own_score import own_score
 from kveval.judge.comparison.pairing import has_right_answer
 from kveval.judge.comparison.scope import in_scope, scopes
 from kveval.judge.evidence.cold import ColdComparison, cold_comparisons

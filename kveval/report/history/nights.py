@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 from kveval.config.judge import Policy
 from kveval.errors import UsageError
+from kveval.judge.comparison.comparison import own_score
 from kveval.judge.comparison.headline import headlines
 from kveval.judge.comparison.judgement import judge_run
-from kveval.judge.comparison.own_score import own_score
 from kveval.judge.comparison.scope import Scope
 from kveval.judge.run_data import load_run
 from kveval.judge.statistics.difference import Difference
@@ -20,8 +20,7 @@ from kveval.judge.statistics.score import Score
 from kveval.report.html.charts import Chart, night_chart
 from kveval.report.html.page import render
 from kveval.report.html.report import build_report
-from kveval.report.labels import baseline_first
-from kveval.report.sentences import proven_safe
+from kveval.report.labels import baseline_first, proven_safe
 from kveval.run.storage import write_atomically
 
 

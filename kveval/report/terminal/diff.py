@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kveval.judge.comparison.comparison import Comparison
-from kveval.judge.diff.answer_diff import VariantDiff
+from kveval.judge.diff import VariantDiff
 from kveval.judge.evidence.drift import Drift
 from kveval.report.documents.diff import Diff
 from kveval.report.labels import answered_label, difference_label

@@ -11,8 +11,7 @@ from rich.text import Text
 from kveval.judge.recommend.capacity import Memory
 from kveval.judge.recommend.recommend import Candidate, Recommendation
 from kveval.judge.recommend.serve_command import ServeCommand
-from kveval.report.labels import difference_label, storage_label
-from kveval.report.sentences import what_decides
+from kveval.report.labels import difference_label, storage_label, what_decides
 from kveval.report.terminal.layout import STYLES, indented
 from kveval.report.text import visible
 

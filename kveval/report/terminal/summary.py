@@ -11,10 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from kveval.config.judge import Policy
-from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.comparison import Comparison, own_score
 from kveval.judge.comparison.headline import headlines
 from kveval.judge.comparison.judgement import Judgement, judge_run
-from kveval.judge.comparison.own_score import own_score
 from kveval.judge.comparison.pairing import has_right_answer
 from kveval.judge.comparison.scope import Scope, in_scope, scopes
 from kveval.judge.comparison.verdict import points
@@ -22,9 +21,8 @@ from kveval.judge.evidence.cold import cold_comparisons
 from kveval.judge.run_data import RunData, load_run
 from kveval.report.labels import attribution_label, baseline_first, capacity_label, difference_label, storage_label
 from kveval.report.sections.speculation.section import speculating_variants
-from kveval.report.terminal.cold import cold_lines
+from kveval.report.terminal.evidence import cold_lines, speculation_lines
 from kveval.report.terminal.layout import STYLES, indented
-from kveval.report.terminal.speculation import speculation_lines
 from kveval.report.text import visible
 from kveval.run.manifest import VariantRun
 

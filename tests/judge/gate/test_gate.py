@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from support.judge_command import document, kveval
-from support.make_run import BAD, losing, make_run, scored
+from support.make_run import BAD, GOOD, losing, make_run, scored
 
 
 def test_a_wider_margin_passes_what_a_narrow_one_does_not(tmp_path: Path) -> None:
@@ -44,3 +44,35 @@ def test_a_run_without_candidates_is_not_judged(tmp_path: Path) -> None:
     result = kveval("gate", path)
     assert result.code == 2
     assert "no variant to compare" in result.text
+
+
+def test_a_second_run_that_differs_from_the_first_is_noted(tmp_path: Path) -> None:
+    path = make_run(
+        tmp_path / "run",
+        answers={**GOOD, "bf16-aa": losing(0.2)},
+        variants={"bf16-aa": {"role": "aa", "of": "bf16"}},
+    )
+    assert kveval("gate", path).code == 0
+    (note,) = document(path)["notes"]
+    assert note["code"] == "unequal_control"
+    assert "the baseline's second run differs from the first" in note["message"]
+    assert document(path)["noise"]["lost"] > 50
+
+
+def test_a_margin_of_an_unknown_family_is_noted(tmp_path: Path) -> None:
+    config = {"judge": {"margins": {"nedle": 0.01}}}
+    path = make_run(tmp_path / "run", answers=GOOD, manifest={"config": config})
+    assert kveval("gate", path).code == 0
+    assert document(path)["notes"][0]["code"] == "unused_margin"
+
+
+def test_a_looser_policy_is_noted(tmp_path: Path, blessed: Path) -> None:
+    path = make_run(tmp_path / "tonight", answers=GOOD)
+    kveval("gate", path, "--against", blessed, "--margin", "0.2")
+    assert "margin was 0.02 and is 0.2" in document(path)["notes"][0]["message"]
+
+
+def test_a_new_variant_is_noted(tmp_path: Path, blessed: Path) -> None:
+    path = make_run(tmp_path / "tonight", answers={**GOOD, "new": scored(0.9)})
+    assert kveval("gate", path, "--against", blessed).code == 0
+    assert "new was not in the blessed run" in document(path)["notes"][0]["message"]

@@ -1,1 +1,1 @@
-"""Holds the rules of the gate, one file each; `kveval.judge.gate.rule.Rule` says how to add one."""
+"""Holds the rules of the gate, one file each; `kveval.judge.gate.check.Rule` says how to add one."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kveval.judge.comparison.judgement import Judgement
-from kveval.judge.gate.check import Check
-from kveval.judge.gate.rule import Rule
+from kveval.judge.gate.check import Check, Rule
 from kveval.judge.run_data import RunData
 from kveval.judge.run_health import infrastructure_problem
 

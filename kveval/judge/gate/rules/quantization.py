@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kveval.judge.comparison.judgement import Judgement
-from kveval.judge.gate.check import Check
-from kveval.judge.gate.pair_check import check_pair
-from kveval.judge.gate.rule import Rule
+from kveval.judge.gate.check import Check, Rule, check_pair
 from kveval.judge.run_data import RunData
 
 KIND = "quantization"

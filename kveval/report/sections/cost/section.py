@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import pandas as pd
 
 from kveval.judge.comparison.judgement import Judgement
 from kveval.judge.comparison.scope import in_scope, scopes
+from kveval.judge.recommend.serve_command import cpu_cache_gib
 from kveval.judge.run_data import RunData
-from kveval.memory.measured import CapacityComparison
+from kveval.memory.measured import CapacityComparison, compare_capacity
 from kveval.report.labels import baseline_first
 from kveval.report.section import Section
-from kveval.report.sections.cost.capacity import capacities
 from kveval.run.manifest import VariantRun
 
 
@@ -109,3 +111,29 @@ def _quantile(values: pd.Series, share: float) -> float | None:
 
 
 SECTION = Section("Cost", 50, costs)
+
+
+def capacities(run: RunData) -> list[tuple[str, CapacityComparison]]:
+    """Returns the name and the capacity of every variant, the baseline's first."""
+    return [(variant.name, _capacity(run, variant)) for variant in baseline_first(run)]
+
+
+def _capacity(run: RunData, variant: VariantRun) -> CapacityComparison:
+    facts = variant.facts
+    path = Path(str(variant.spec.get("model"))) / "config.json"
+    gib = facts.kv_cache_gib or cpu_cache_gib(run.manifest, variant)
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(config, dict):
+            raise ValueError("not a JSON object")
+    except (OSError, ValueError) as error:
+        reason = f"cannot read the model's {path.name} ({type(error).__name__})"
+        return CapacityComparison(None, facts.kv_capacity_tokens, None, reason)
+    cache_bytes = None if gib is None else int(gib * 2**30)
+    return compare_capacity(config, str(path), facts, cache_bytes, _tensor_parallel(variant))
+
+
+def _tensor_parallel(variant: VariantRun) -> int:
+    arguments = variant.spec.get("engine_args") or {}
+    given = arguments.get("tensor-parallel-size", arguments.get("tensor_parallel_size", 1))
+    return int(given) if str(given).isdigit() else 1

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import pandas as pd
 
 from kveval.judge.comparison.judgement import Judgement
-from kveval.judge.comparison.pairing import answered_by
-from kveval.judge.comparison.variant_pair import pair_variant
+from kveval.judge.comparison.pairing import answered_by, pair_variant
 from kveval.judge.run_data import RunData
-from kveval.report.html.heatmap import Heatmap, heat_cell
+from kveval.report.html.charts import Heatmap, heat_cell
 from kveval.report.labels import baseline_first, length_label
 from kveval.report.section import Section
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 from kveval.judge.evidence.drift import shared_positions
-from kveval.report.sections.flips.tokens import TokenTexts
+from kveval.run.manifest import Manifest
 from kveval.run.records import unpack_logprobs
 
 MOST_ALTERNATIVES = 5
@@ -76,3 +80,33 @@ def _probabilities(packed: object, index: int) -> dict[int, float]:
 
 def _most_likely(probabilities: dict[int, float]) -> list[int]:
     return sorted(probabilities, key=lambda token: -probabilities[token])[:MOST_ALTERNATIVES]
+
+
+class TokenTexts:
+    """Looks up token texts. Every text is None if the model's folder is gone or holds another tokenizer."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        model = manifest.variants[manifest.baseline].spec.get("model")
+        self._path = Path(model) / "tokenizer.json" if isinstance(model, str) else None
+        self._sha256 = manifest.inputs.get("model/tokenizer.json")
+
+    def text(self, token_id: int) -> str | None:
+        """Returns the text of one token. None if it is unknown, or part of a character."""
+        if self._tokenizer is None:
+            return None
+        try:
+            text = str(self._tokenizer.decode([token_id], skip_special_tokens=False))
+        except (OverflowError, TypeError):
+            return None
+        return None if not text or "\ufffd" in text else text
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from tokenizers import Tokenizer
+
+        try:
+            if self._path is None or hashlib.sha256(self._path.read_bytes()).hexdigest() != self._sha256:
+                return None
+            return Tokenizer.from_file(str(self._path))
+        except OSError:
+            return None

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kveval.judge.comparison.pairing import answered_by
-from kveval.judge.comparison.variant_pair import pair_variant
+from kveval.judge.comparison.pairing import answered_by, pair_variant
 from kveval.judge.evidence.flipped import FlippedSample, flipped_samples
 from kveval.judge.run_data import RunData
 from kveval.report.section import Section
-from kveval.report.sections.flips.divergence import Divergence, divergence
-from kveval.report.sections.flips.tokens import TokenTexts
+from kveval.report.sections.flips.divergence import Divergence, TokenTexts, divergence
 from kveval.report.sections.flips.word_diff import Shown, side_by_side
 from kveval.run.manifest import VariantRun
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from kveval.judge.run_data import RunData
-from kveval.report.html.heatmap import HeatCell, Heatmap, heat_cell
+from kveval.report.html.charts import HeatCell, Heatmap, heat_cell
 from kveval.report.labels import baseline_first, length_label
 from kveval.report.section import Section
 

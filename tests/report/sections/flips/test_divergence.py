@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kveval.report.sections.flips.divergence import divergence
-from kveval.report.sections.flips.tokens import TokenTexts
+from kveval.report.sections.flips.divergence import TokenTexts, divergence
 from kveval.run.manifest import Manifest, VariantRun
 from kveval.run.records import pack_logprobs
 

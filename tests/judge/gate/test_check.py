@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kveval.judge.gate.rule import find_rules
+from kveval.judge.gate.check import find_rules
 from kveval.judge.gate.rules import baseline_score, quantization
 
 

@@ -1,7 +1,8 @@
-"""Counts the samples that only one of two variants got right."""
+"""Tests that need no interval: flips with McNemar's test, and Holm's correction of p-values read together."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,3 +35,13 @@ def flips(baseline_correct: ArrayLike, candidate_correct: ArrayLike) -> Flips:
     lost, gained = int((first & ~second).sum()), int((~first & second).sum())
     p = float(binomtest(lost, lost + gained).pvalue) if lost + gained else 1.0
     return Flips(lost, gained, p)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Corrects p-values that are read together, and keeps their order (Holm, Scandinavian J. Statistics 1979)."""
+    # The version of statsmodels collects garbage at every call, which takes 0.2 s.
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
+    return [float(value) for value in adjusted]

@@ -1,1 +1,0 @@
-"""Compares any two runs, variants or blessed files."""
