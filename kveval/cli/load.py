@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 import kveval
 from kveval.cli.console import STDERR, STDOUT, print_json, print_line
-from kveval.cli.options import AcceptFinding, AsJson, DryRun, Model, Variants, names
+from kveval.cli.options import AcceptFinding, AsJson, DryRun, Model, Variants, given, names
 from kveval.errors import UsageError
 
 load_app = typer.Typer()
@@ -66,30 +66,29 @@ def load(
 
     if dry_run and resume:
         raise UsageError("--resume: goes on with a measurement; use it without --dry-run")
-    of_load: dict[str, Any] = {
-        "concurrency": names(concurrency),
-        "request_rates": names(rates),
-        "prompt_lengths": names(prompt_lengths),
-        "output_tokens": output_tokens,
-        "requests": requests,
-        "warmup_requests": warmup_requests,
-        "mixed": mixed,
-        "longest_context": longest_context,
-        "aa": aa,
-    }
-    flags: dict[str, Any] = {
-        "model": model,
-        "variants": names(variants),
-        "load": {key: value for key, value in of_load.items() if value is not None},
-        "seed": seed,
-        "accept_findings": accept_finding,
-    }
-    given = {key: value for key, value in flags.items() if value is not None}
+    of_load = given(
+        concurrency=names(concurrency),
+        request_rates=names(rates),
+        prompt_lengths=names(prompt_lengths),
+        output_tokens=output_tokens,
+        requests=requests,
+        warmup_requests=warmup_requests,
+        mixed=mixed,
+        longest_context=longest_context,
+        aa=aa,
+    )
+    flags = given(
+        model=model,
+        variants=names(variants),
+        load=of_load,
+        seed=seed,
+        accept_findings=accept_finding,
+    )
     if dry_run:
-        plan = kveval.plan_load(config, out=out, **given)
+        plan = kveval.plan_load(config, out=out, **flags)
         print_json(plan) if as_json else STDOUT.print(load_plan_table(plan))
         return
-    result = kveval.measure_load(config, out=out, resume=resume, **given)
+    result = kveval.measure_load(config, out=out, resume=resume, **flags)
     if result.report:
         print_line(f"report: {result.report}", STDERR)
     print_json(result.summary) if as_json else STDOUT.print(load_table(result.document))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 import kveval
 from kveval.cli.console import STDOUT, print_json, print_line
-from kveval.cli.options import AcceptFinding, AsJson, DryRun, IncludePath, Model, Variants, lengths, names
+from kveval.cli.options import AcceptFinding, AsJson, DryRun, IncludePath, Model, Variants, given, lengths, names
 from kveval.errors import UsageError
 
 measure_app = typer.Typer()
@@ -56,22 +56,21 @@ def sweep(
 
     if retry_errors and not resume:
         raise UsageError("--retry-errors: goes on with a run that exists; use it together with --resume")
-    flags: dict[str, Any] = {
-        "model": model,
-        "variants": names(variants),
-        "context_lengths": lengths(context_lengths),
-        "tasks": names(tasks),
-        "include_path": include_path,
-        "samples": samples,
-        "seed": seed,
-        "accept_findings": accept_finding,
-    }
-    given = {key: value for key, value in flags.items() if value is not None}
+    flags = given(
+        model=model,
+        variants=names(variants),
+        context_lengths=lengths(context_lengths),
+        tasks=names(tasks),
+        include_path=include_path,
+        samples=samples,
+        seed=seed,
+        accept_findings=accept_finding,
+    )
     if dry_run:
-        plan = kveval.plan_sweep(config, out=out, resume=resume, **given)
+        plan = kveval.plan_sweep(config, out=out, resume=resume, **flags)
         print_json(plan) if as_json else STDOUT.print(plan_table(plan))
         return
-    result = kveval.sweep(config, out=out, resume=resume, retry_errors=retry_errors, **given)
+    result = kveval.sweep(config, out=out, resume=resume, retry_errors=retry_errors, **flags)
     if as_json:
         print_json(result.summary)
     else:

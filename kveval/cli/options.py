@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,17 +23,18 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and star
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
+def given(**flags: Any) -> dict[str, Any]:
+    """Returns the flags that were given. Without a flag, the configuration decides."""
+    return {key: value for key, value in flags.items() if value is not None}
+
+
 def names(text: str | None) -> list[str] | None:
     """Splits ``a,b`` into names. None stays None: the flag was not given."""
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
 def lengths(text: str | None, flag: str = "--lengths") -> list[int] | None:
-    """Splits ``4k,16k`` into tokens. None stays None.
-
-    Raises:
-        UsageError: a part is not a context length.
-    """
+    """Splits ``4k,16k`` into tokens. None stays None."""
     from kveval.config.values import parse_length
 
     try:

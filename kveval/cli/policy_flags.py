@@ -14,12 +14,9 @@ from kveval.errors import UsageError
 
 
 def policy_flags(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command one flag per key of `Policy`, in place of its parameter `policy`.
+    """Gives a command one flag per key of `Policy`, in place of its parameter `policy`. `without` leaves keys out.
 
     The command gets the keys that were given, with their values. A flag's help is the field's description.
-
-    Args:
-        without: keys that mean nothing to the command.
     """
     keys = [key for key in Policy.model_fields if key not in without]
 

@@ -88,14 +88,7 @@ class EndpointConfig(StrictModel):
         return value
 
     def api_key(self, where: str) -> str | None:
-        """Returns the key from the environment; None if the endpoint needs none.
-
-        Args:
-            where: what errors call this endpoint.
-
-        Raises:
-            ConfigError: the variable is not set, or holds what cannot be a key.
-        """
+        """Returns the key from the environment; None if the endpoint needs none. Errors call the endpoint `where`."""
         if self.api_key_env is None:
             return None
         key = os.environ.get(self.api_key_env, "").strip()

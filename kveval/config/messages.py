@@ -57,11 +57,7 @@ def reason_of(problem: ErrorDetails) -> str:
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> str:
-    """Returns one line about what is wrong: the key, the value and what to use instead.
-
-    Args:
-        model: what was validated.
-    """
+    """Returns one line about what is wrong with a `model`: the key, the value and what to use instead."""
     problems = error.errors(include_url=False)
     # A misspelt key explains other problems, such as a key that is missing.
     problem = next((one for one in problems if one["type"] == "extra_forbidden"), problems[0])

@@ -53,14 +53,7 @@ class _UniqueKeys(yaml.SafeLoader):
 
 
 def _read_yaml(path: Path, source: str) -> Any:
-    """Reads a YAML file.
-
-    Args:
-        source: what messages call it.
-
-    Raises:
-        ConfigError: it cannot be read, or it is not YAML; names the line.
-    """
+    """Reads a YAML file that messages call `source`."""
     try:
         return yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)  # noqa: S506 - a safe loader
     except OSError as error:

@@ -37,11 +37,7 @@ _UNREAD = ("synthetic_acceptance_rates", "synthetic_acceptance_length")
 
 
 def expand_speculative(value: Any) -> dict[str, Any] | None:
-    """Returns `value` with its method named and its keys as vLLM spells them.
-
-    Raises:
-        ValueError: a key or value that vLLM does not know, or that would change answers.
-    """
+    """Returns `value` with its method named and its keys as vLLM spells them."""
     if value is None:
         return None
     if not isinstance(value, Mapping):

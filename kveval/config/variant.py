@@ -92,11 +92,7 @@ class VariantConfig(StrictModel):
 
 
 def expand_variant(value: Any) -> Any:
-    """Returns a variant with every key that its name or its cache dtype stands for written out.
-
-    Raises:
-        ValueError: a bare name that stands for no variant.
-    """
+    """Returns a variant with every key that its name or its cache dtype stands for written out."""
     if isinstance(value, VariantConfig):
         return value
     if isinstance(value, str):

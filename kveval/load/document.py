@@ -11,6 +11,7 @@ from kveval.engines.variants import ResolvedVariant
 from kveval.errors import ResumeError, RunDirectoryError
 from kveval.load.plan import LoadPlan
 from kveval.measure import provenance
+from kveval.measure.plan.manifest import hash_models
 from kveval.run.directory import RunDirectory
 from kveval.run.load_results import LOAD_FILE, LoadDocument, LoadVariant, read_load
 
@@ -27,7 +28,7 @@ def open_document(plan: LoadPlan, out: Path, *, resume: bool) -> LoadDocument:
         created=provenance.now(),
         baseline=plan.config.baseline,
         config=plan.load.model_dump(mode="json"),
-        inputs=plan.inputs,
+        inputs=hash_models(plan.models, plan.models[plan.config.baseline]),
         max_model_len=plan.max_model_len,
         variants={v.name: LoadVariant(name=v.name, role=v.role, of=v.of, spec=_spec(plan, v)) for v in plan.variants},
         versions=provenance.versions(plan.installation.distribution, plan.installation.version),

@@ -11,7 +11,6 @@ from kveval.config.sweep import SweepConfig
 from kveval.engines.base import Installation
 from kveval.engines.variants import ResolvedVariant
 from kveval.measure.plan.limits import SPARE_TOKENS, check_load_fits
-from kveval.measure.plan.manifest import hash_models
 from kveval.measure.plan.plan import Plan
 from kveval.measure.plan.prompts import check_same_prompts, read_prompt_format
 from kveval.measure.plan.variants import max_model_len_flag, plan_variants
@@ -41,18 +40,9 @@ class LoadPlan:
     levels: list[Level]
     max_model_len: int
 
-    @property
-    def inputs(self) -> dict[str, str]:
-        """sha256 by model file."""
-        return hash_models(self.models, self.models[self.config.baseline])
-
 
 def make_load_plan(config: SweepConfig, installation: Installation) -> LoadPlan:
-    """Plans a load measurement without a sweep.
-
-    Raises:
-        UsageError: one line that names the key, the value and what to use instead.
-    """
+    """Plans a load measurement without a sweep."""
     load = config.load or LoadConfig()
     variants = plan_variants(config, installation).with_roles(_roles(load))
     check_load_fits(load, variants.limits)

@@ -24,11 +24,7 @@ Remake = Callable[[np.ndarray], np.ndarray]
 
 @lru_cache(maxsize=4)
 def ordinary_tokens(model_dir: Path) -> tuple[int, ...]:
-    """Returns the ids that spell text. Special tokens are left out: they could end a turn or stand for an image.
-
-    Raises:
-        ConfigError: no tokenizer can be loaded from there.
-    """
+    """Returns the ids that spell text. Special tokens are left out: they could end a turn or stand for an image."""
     tokenizer = transformers_tokenizer(model_dir)
     special = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
     return tuple(token for token in range(tokenizer.vocab_size) if token not in special)
@@ -92,9 +88,6 @@ def arrivals_s(level: Level) -> list[float]:
 
     Gaps of a Poisson process are exponential. They are scaled so that the last request is sent at requests / rate:
     every variant and seed is offered the same load (as vLLM's `benchmarks/serve.py` does).
-
-    Raises:
-        ValueError: the level has no request rate.
     """
     if level.request_rate is None:
         raise ValueError(f"{level.name} has no request rate")

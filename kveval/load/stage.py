@@ -31,12 +31,7 @@ _REQUESTS = {"max_attempts": 1, "logprobs": 0}
 
 
 class LoadStage:
-    """Puts load on running servers, alone or after a sweep's samples.
-
-    Raises:
-        RunDirectoryError: `out` holds results already, and `resume` is off.
-        ResumeError: they were made with other inputs.
-    """
+    """Puts load on running servers, alone or after a sweep's samples."""
 
     def __init__(self, plan: LoadPlan, out: Path, *, resume: bool, on_status: Callable[[str, str], None]) -> None:
         self._plan = plan

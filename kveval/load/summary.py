@@ -79,10 +79,10 @@ def _findings(driven: Driven) -> Iterator[Finding]:
     if failed:
         said = ", ".join(f"{count} {kind}" for kind, count in sorted(failed.items()))
         why = next((f": {s.answer.error_message[:200]}" for s in driven.sent if s.answer.error_message), "")
-        yield _warning("load_failures", f"{level.name}: of {level.requests} requests {said}{why}")
+        yield Finding.warning("load_failures", f"{level.name}: of {level.requests} requests {said}{why}")
     hits, asked = _counted(driven, "prefix_cache_hits"), _counted(driven, "prefix_cache_queries")
     if hits:
-        yield _warning(
+        yield Finding.warning(
             "load_prefix_hits",
             f"{level.name}: {hits} of {asked} prompt tokens came from the prefix cache though every prompt is unique: "
             "times to the first token are too good",
@@ -90,8 +90,4 @@ def _findings(driven: Driven) -> Iterator[Finding]:
     preempted = _counted(driven, "preemptions")
     if preempted:
         message = f"{level.name}: {preempted} preemptions: the cache did not hold what was in flight"
-        yield Finding(level="info", code="load_preempted", message=message)
-
-
-def _warning(code: str, message: str) -> Finding:
-    return Finding(level="warning", code=code, message=message)
+        yield Finding.info("load_preempted", message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.client import Client
@@ -57,58 +58,44 @@ class Remaining:
         return [sample for sample in self._samples.values() if sample.sample_id in self._suspects]
 
 
+@dataclass
 class SampleAsker:
     """Asks every sample of `remaining` on one launch, and appends each record as it comes.
 
-    Args:
+    Attributes:
         tokens: prompt and output tokens of each sample, by its id, for the progress bar.
         is_last_launch: keep the failures of a broken server as records. Otherwise the next launch asks again.
+        counted: what the server did while it was asked.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        run: RunDirectory,
-        reporter: Reporter,
-        session: Session,
-        client: Client,
-        remaining: Remaining,
-        tokens: Mapping[str, int],
-        *,
-        is_last_launch: bool,
-    ) -> None:
-        self._plan = plan
-        self._run = run
-        self._reporter = reporter
-        self._session = session
-        self._client = client
-        self._remaining = remaining
-        self._tokens = tokens
-        self._is_last_launch = is_last_launch
-        self._answered: list[Sample] = []
-        self._failures_in_a_row = 0
-        self.counted = Counted()
+    plan: Plan
+    run: RunDirectory
+    reporter: Reporter
+    session: Session
+    client: Client
+    remaining: Remaining
+    tokens: Mapping[str, int]
+    is_last_launch: bool
+    counted: Counted = field(default_factory=Counted, init=False)
+    _answered: list[Sample] = field(default_factory=list, init=False)
+    _failures_in_a_row: int = field(default=0, init=False)
 
     async def ask(self) -> None:
-        """Asks what remains. `counted` says afterwards what the server did meanwhile.
-
-        Raises:
-            ServerBrokenError: what is not answered remains.
-        """
-        facts = self._session.facts
-        before, started = counters(await self._client.metrics_text()), time.monotonic()
+        """Asks what remains. Raises ServerBrokenError if the server broke: what is not answered remains."""
+        facts = self.session.facts
+        before, started = counters(await self.client.metrics_text()), time.monotonic()
         try:
-            at_once = min(self._plan.config.requests.max_in_flight, facts.max_num_seqs or 1 << 30)
-            await self._ask_each(self._remaining.unsuspected(), at_once)
-            await self._ask_each(self._remaining.suspects(), 1)
+            at_once = min(self.plan.config.requests.max_in_flight, facts.max_num_seqs or 1 << 30)
+            await self._ask_each(self.remaining.unsuspected(), at_once)
+            await self._ask_each(self.remaining.suspects(), 1)
         finally:
             seconds = time.monotonic() - started
-            after = counters(await self._client.metrics_text())
+            after = counters(await self.client.metrics_text())
             planned = planned_hit_tokens(self._answered, facts.block_size or 16)
             self.counted = Counted.between(before, after, seconds, planned)
 
     async def _ask_each(self, samples: list[Sample], max_in_flight: int) -> None:
-        facts = self._session.facts
+        facts = self.session.facts
         await ask_all(
             group_by_haystack(samples),
             self._ask_one,
@@ -118,16 +105,16 @@ class SampleAsker:
         )
 
     async def _ask_one(self, sample: Sample) -> None:
-        self._remaining.begin(sample)
-        answer = await self._client.ask(request_of(sample))
+        self.remaining.begin(sample)
+        answer = await self.client.ask(request_of(sample))
         broken = await self._why_broken(answer)
-        name = self._session.variant.name
+        name = self.session.variant.name
         # Scoring may run code for seconds. It must not delay the timestamps of other answers.
-        record = await asyncio.to_thread(record_of, sample, self._plan.tasks[sample.task], name, answer)
-        self._run.append(record)
-        self._remaining.done(sample)
+        record = await asyncio.to_thread(record_of, sample, self.plan.tasks[sample.task], name, answer)
+        self.run.append(record)
+        self.remaining.done(sample)
         self._answered.append(sample)
-        self._reporter.answered(record, self._tokens[sample.sample_id])
+        self.reporter.answered(record, self.tokens[sample.sample_id])
         failures = self._failures_in_a_row = self._failures_in_a_row + 1 if answer.is_server_failure else 0
         if failures >= _MAX_FAILURES_IN_A_ROW:
             broken = broken or f"{failures} requests in a row failed, the last with {answer.error_message}"
@@ -135,19 +122,15 @@ class SampleAsker:
             raise ServerBrokenError(broken)
 
     async def _why_broken(self, answer: EngineAnswer) -> str | None:
-        """Returns why the server must not be asked again, or None.
-
-        Raises:
-            ServerBrokenError: the answer must not be kept either.
-        """
+        """Returns why the server must not be asked again. Raises ServerBrokenError if the answer must not be kept."""
         if answer.is_refusal:
             raise ServerBrokenError(answer.error_message)
-        other = await self._client.other_model()
+        other = await self.client.other_model()
         if other:
             raise ServerBrokenError(other)
-        broken = self._session.engine.exit_message()
-        if broken is None and answer.is_server_failure and not await self._client.is_healthy():
+        broken = self.session.engine.exit_message()
+        if broken is None and answer.is_server_failure and not await self.client.is_healthy():
             broken = f"the server is not healthy; {answer.error_message}"
-        if broken and answer.is_server_failure and not self._is_last_launch:
+        if broken and answer.is_server_failure and not self.is_last_launch:
             raise ServerBrokenError(broken)
         return broken

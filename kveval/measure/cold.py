@@ -12,7 +12,7 @@ from kveval.measure.haystacks import HaystackSamples
 from kveval.measure.plan.asked_again import cold_tokens, is_cold_checked
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
-from kveval.measure.records import record_of, request_of
+from kveval.measure.records import record_of, request_of, unanswered
 from kveval.measure.schedule import ask_all
 from kveval.run.directory import RunDirectory
 from kveval.run.facts import Facts
@@ -21,12 +21,7 @@ from kveval.tasks.sample import Sample
 
 
 class ColdStage:
-    """Asks the cold samples of a variant after all its samples are answered, and writes them to ``cold/``.
-
-    Args:
-        manifest: of the run so far.
-        retry_errors: ask again the samples that ended as ``engine_error``.
-    """
+    """Asks the cold samples of a variant after all its samples are answered, and writes them to ``cold/``."""
 
     def __init__(
         self,
@@ -42,18 +37,12 @@ class ColdStage:
         self._reporter = reporter
         self._samples = plan.cold_samples
         self._missing = {
-            variant.name: self._unanswered(variant, retry_errors)
+            variant.name: unanswered(
+                self.samples_of(variant), run.cold_records(variant.name), retry_errors=retry_errors
+            )
             for variant in plan.variants
             if _can_be_cold(manifest.variants[variant.name].facts)
         }
-
-    def _unanswered(self, variant: ResolvedVariant, retry_errors: bool) -> list[Sample]:
-        answered = {
-            record.sample_id
-            for record in self._run.cold_records(variant.name)
-            if not (retry_errors and record.outcome == "engine_error")
-        }
-        return [sample for sample in self.samples_of(variant) if sample.sample_id not in answered]
 
     def samples_of(self, variant: ResolvedVariant) -> list[Sample]:
         return self._samples if is_cold_checked(variant.role) else []

@@ -66,12 +66,7 @@ def planned_hit_tokens(samples: Iterable[Sample], block_size: int) -> int:
 def _with_sharing_judged(
     facts: Facts, findings: Iterable[Finding], counters: Mapping[str, float], planned: int
 ) -> list[Finding]:
-    """Adds a warning if far fewer prompt tokens came from the cache than planned.
-
-    Args:
-        counters: the engine's counters over the asking phase. Without those of the prefix cache nothing is judged.
-        planned: `planned_hit_tokens` of that phase.
-    """
+    """Adds a warning if far fewer prompt tokens came from the cache than planned. Without its counters it adds none."""
     others = [finding for finding in findings if finding.code not in _CODES]
     hits, asked = counters.get("prefix_cache_hits"), counters.get("prefix_cache_queries")
     caches = facts.prefix_caching is not False
@@ -81,4 +76,4 @@ def _with_sharing_judged(
         f"{hits:,.0f} of {asked:,.0f} prompt tokens came from the prefix cache ({hits / asked:.1%}), planned were "
         f"{planned:,} ({planned / asked:.1%}): haystacks were prefilled more than once"
     )
-    return [*others, Finding(level="warning", code=_CODES[bool(hits)], message=message)]
+    return [*others, Finding.warning(_CODES[bool(hits)], message)]

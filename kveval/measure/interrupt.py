@@ -15,8 +15,6 @@ from kveval.errors import InterruptedRunError
 
 T = TypeVar("T")
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
 
 def run_interruptible(work: Coroutine[Any, Any, T], out: Path) -> T:
     """Runs `work` and returns its result.
@@ -77,7 +75,7 @@ class _Run(Generic[T]):
     @contextmanager
     def _signals_caught(self) -> Iterator[None]:
         # Python allows signal handlers in the main thread only.
-        signals = _SIGNALS if threading.current_thread() is threading.main_thread() else ()
+        signals = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
         loop = asyncio.get_running_loop()
         for number in signals:
             loop.add_signal_handler(number, self._cancel, number)

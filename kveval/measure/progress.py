@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
 from typing import Protocol
 
 from rich.console import Console
@@ -28,23 +27,6 @@ class Reporter(Protocol):
     def status(self, text: str) -> None: ...
     def answered(self, record: Record, tokens: int) -> None: ...
     def note(self, text: str) -> None: ...
-
-
-class SilentReporter:
-    def begin(self, total_tokens: int, done_tokens: int) -> None:
-        pass
-
-    def variant(self, name: str, samples: int, done: int) -> None:
-        pass
-
-    def status(self, text: str) -> None:
-        pass
-
-    def answered(self, record: Record, tokens: int) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        pass
 
 
 def _duration(seconds: float) -> str:
@@ -114,6 +96,13 @@ class LineReporter:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
+class SilentReporter(LineReporter):
+    """Prints nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(Console(quiet=True))
+
+
 class BarReporter:
     """Shows a live bar per variant, with what is happening and how long is left."""
 
@@ -127,7 +116,6 @@ class BarReporter:
             TextColumn("{task.description}", markup=False),
             TimeElapsedColumn(),
             console=console,
-            transient=False,
         )
         self._bar: TaskID | None = None
 
@@ -135,9 +123,7 @@ class BarReporter:
         self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
     def begin(self, total_tokens: int, done_tokens: int) -> None:

@@ -76,11 +76,7 @@ def asked_sample(run_dir: Path, sample_id: str) -> AskedSample:
 
 
 def rebuild_prompt(manifest: Manifest, row: SampleRow) -> tuple[Sample, str]:
-    """Builds the prompt of a sample again, and returns the sample with the prompt's text.
-
-    Raises:
-        RunDirectoryError: what decides the prompt is missing or has changed since the run; the message says what.
-    """
+    """Builds the prompt of a sample again, and returns the sample with the prompt's text."""
     where = f"sample {row.sample_id}: its prompt cannot be built again"
     try:
         config = _config(manifest, row)

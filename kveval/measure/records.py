@@ -73,6 +73,12 @@ def record_of(sample: Sample, task: Task, variant: str, answer: EngineAnswer) ->
     )
 
 
+def unanswered(samples: Iterable[Sample], records: Iterable[Record], *, retry_errors: bool) -> list[Sample]:
+    """Returns the samples without a record. With `retry_errors`, an ``engine_error`` counts as none."""
+    answered = {one.sample_id for one in records if not (retry_errors and one.outcome == "engine_error")}
+    return [sample for sample in samples if sample.sample_id not in answered]
+
+
 def with_failed_scorers(findings: Iterable[Finding], records: Iterable[Record]) -> list[Finding]:
     """Adds a finding that counts outputs on which a scorer failed: their score of 0 may not be the model's fault."""
     failed = [record.error for record in records if record.error and record.error.kind == "scorer_failed"]
@@ -82,7 +88,7 @@ def with_failed_scorers(findings: Iterable[Finding], records: Iterable[Record]) 
     message = (
         f"outputs the scorer fails on, which count as invalid_format: {len(failed)}; the first: {failed[0].message}"
     )
-    return [*kept, Finding(level="warning", code="scorer_failed", message=message)]
+    return [*kept, Finding.warning("scorer_failed", message)]
 
 
 def _judge_answer(

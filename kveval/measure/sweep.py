@@ -20,7 +20,7 @@ from kveval.measure.plan.asked_again import cold_tokens
 from kveval.measure.plan.manifest import check_same_engine, new_manifest, resumed_manifest
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
-from kveval.measure.records import sample_row
+from kveval.measure.records import sample_row, unanswered
 from kveval.run.directory import RunDirectory
 from kveval.run.facts import Facts, Finding
 from kveval.run.manifest import Manifest, SmokeResult
@@ -101,20 +101,14 @@ class _Sweep:
         self._run = run
         self._manifest = manifest
         self._reporter = reporter
-        self._retry_errors = retry_errors
         self._cold = ColdStage(plan, run, manifest.manifest, reporter, retry_errors=retry_errors)
         self._stages = [self._cold, *stages]
         self._open_engine = open_engine
         self._tokens = tokens_to_compute(plan.samples)
-        self._missing = {variant.name: self._unanswered(variant) for variant in plan.variants}
-
-    def _unanswered(self, variant: ResolvedVariant) -> list[Sample]:
-        answered = {
-            record.sample_id
-            for record in self._run.records(variant.name)
-            if not (self._retry_errors and record.outcome == "engine_error")
+        self._missing = {
+            variant.name: unanswered(plan.samples_of(variant), run.records(variant.name), retry_errors=retry_errors)
+            for variant in plan.variants
         }
-        return [sample for sample in self._plan.samples_of(variant) if sample.sample_id not in answered]
 
     async def run(self) -> Manifest:
         self._run.write_samples(sample_row(sample) for sample in self._plan.samples)
@@ -210,12 +204,7 @@ class _Sweep:
                     self._reporter.note(f"{variant.name}: {error}")
 
     async def _establish(self, session: Session) -> None:
-        """Writes facts, smoke answers and findings down before the first sample.
-
-        Raises:
-            FactsError: a finding of level error that the configuration does not accept.
-            ResumeError: the engine is not the one the run was begun with.
-        """
+        """Writes facts, smoke answers and findings down before the first sample."""
         variant, baseline = session.variant, self._manifest.baseline
         before, is_baseline = self._manifest.of(variant).facts, variant.role == "baseline"
         established = await session.establish(
@@ -239,9 +228,8 @@ class _Sweep:
         variant = session.variant
         async with session.client() as client:
             asker = SampleAsker(
-                self._plan, self._run, self._reporter, session, client, remaining, self._tokens,
-                is_last_launch=is_last_launch,
-            )  # fmt: skip
+                self._plan, self._run, self._reporter, session, client, remaining, self._tokens, is_last_launch
+            )
             try:
                 await asker.ask()
             finally:

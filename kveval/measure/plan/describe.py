@@ -15,8 +15,7 @@ from kveval.tasks.sample import Sample
 # Assumed for the estimate only: operations per second of one CPU core, and of a data-centre GPU.
 _CPU_CORE_FLOPS = 8e10
 _GPU_FLOPS = 2e14
-_LAUNCH_SECONDS = {"cpu": 45.0}
-_GPU_LAUNCH_SECONDS = 120.0
+_CPU_LAUNCH_SECONDS, _GPU_LAUNCH_SECONDS = 45.0, 120.0
 
 
 def describe(plan: Plan) -> dict[str, Any]:
@@ -94,9 +93,9 @@ def _estimate(plan: Plan, tokens: float) -> dict[str, Any]:
     if plan.config.is_attached:
         none = {"seconds": None, "launch_seconds": 0, "asking_seconds": None}
         return {**none, "assumes": "nothing: the speed of the servers is known only once they answer"}
-    kind = plan.installation.device.kind
-    flops = _CPU_CORE_FLOPS * (os.cpu_count() or 1) if kind == "cpu" else _GPU_FLOPS
-    launches = _LAUNCH_SECONDS.get(kind or "", _GPU_LAUNCH_SECONDS) * len(plan.variants)
+    is_cpu = plan.installation.device.kind == "cpu"
+    flops = _CPU_CORE_FLOPS * (os.cpu_count() or 1) if is_cpu else _GPU_FLOPS
+    launches = (_CPU_LAUNCH_SECONDS if is_cpu else _GPU_LAUNCH_SECONDS) * len(plan.variants)
     asking = tokens * 2 * plan.model.parameters / flops
     return {
         "seconds": round(launches + asking),

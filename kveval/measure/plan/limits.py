@@ -28,14 +28,7 @@ class TokenLimit:
     tokens: int
 
     def check(self, where: str, prompt_tokens: int, output_tokens: int) -> None:
-        """Checks one prompt with its output.
-
-        Args:
-            where: the key of the configuration that decides the prompt's length, or the row that has the prompt.
-
-        Raises:
-            PlanError: they do not fit.
-        """
+        """Raises PlanError: a prompt and its output do not fit. `where` is the key or the row that decides them."""
         most = self.tokens - output_tokens - SPARE_TOKENS
         if prompt_tokens > most:
             instead = f"use: up to {most} prompt tokens" if most > 0 else "the output alone does not fit"

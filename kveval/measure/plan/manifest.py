@@ -14,7 +14,7 @@ from kveval.engines.variants import ResolvedVariant
 from kveval.errors import ResumeError
 from kveval.measure import provenance
 from kveval.measure.plan.plan import Plan
-from kveval.measure.plan.route import server_template
+from kveval.measure.plan.prompts import server_template
 from kveval.models.checkpoint import Model, hash_model, read_model
 from kveval.run.facts import Facts
 from kveval.run.manifest import Manifest, VariantRun
@@ -80,12 +80,7 @@ def _sampling(plan: Plan) -> dict[str, Any]:
 
 
 def hash_models(models: Mapping[str, Model], shared: Model) -> dict[str, str]:
-    """Returns the sha256 of every file of every variant's checkpoint.
-
-    Args:
-        models: by variant.
-        shared: the configuration's own ``model``; the labels of its files name no variant.
-    """
+    """Returns the sha256 of every file of every checkpoint. Labels name a variant unless its model is `shared`."""
     inputs: dict[str, str] = {}
     for path in sorted({model.path for model in models.values()}):
         users = [name for name, model in models.items() if model.path == path]
@@ -113,15 +108,7 @@ def hash_inputs(plan: Plan) -> dict[str, str]:
 
 
 def check_same_run(old: Manifest, new: Manifest) -> None:
-    """Checks that two manifests have the same configuration, inputs and samples.
-
-    Args:
-        old: of the run that is resumed.
-        new: of the same run, as it would be made now.
-
-    Raises:
-        ResumeError: it names the first thing that differs.
-    """
+    """Raises ResumeError: configuration, inputs or samples of a run are not what they would be now."""
     before, now = (
         {key: value for key, value in manifest.config.items() if key not in _MAY_CHANGE} for manifest in (old, new)
     )

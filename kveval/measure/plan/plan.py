@@ -9,8 +9,7 @@ from kveval.engines.base import Installation
 from kveval.engines.variants import ResolvedVariant
 from kveval.measure.plan.asked_again import aa_sample_ids, cold_samples
 from kveval.measure.plan.limits import longest_request
-from kveval.measure.plan.prompts import plan_prompts
-from kveval.measure.plan.route import Route
+from kveval.measure.plan.prompts import Route, plan_prompts
 from kveval.measure.plan.samples import plan_samples
 from kveval.measure.plan.tasks import plan_cells, plan_tasks
 from kveval.measure.plan.variants import plan_variants
@@ -62,12 +61,7 @@ class Plan:
 
 
 def make_plan(config: SweepConfig, installation: Installation) -> Plan:
-    """Plans a sweep, and checks everything that needs no running engine.
-
-    Raises:
-        UsageError: one line that names the key, the value and what to use instead.
-        DataError: a text or a demo model cannot be fetched.
-    """
+    """Plans a sweep, and checks everything that needs no running engine."""
     variants = plan_variants(config, installation)
     tasks = plan_tasks(config)
     cells = plan_cells(config, tasks, variants.limits)

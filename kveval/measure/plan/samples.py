@@ -21,12 +21,7 @@ from kveval.tasks.user_code import user_code
 def plan_samples(
     cells: Sequence[Cell], tasks: PlannedTasks, prompts: PlannedPrompts, limits: Sequence[TokenLimit]
 ) -> list[Sample]:
-    """Builds every sample: those of the cells, then fixed prompts. They are the same for all variants.
-
-    Raises:
-        UsageError: a sample that cannot be built, does not fit one of `limits` or is there twice, or a scorer that
-            fails.
-    """
+    """Builds every sample: those of the cells, then fixed prompts. They are the same for all variants."""
     generated = generated_samples(cells, tasks, prompts)
     for _, task in tasks.generated:
         own = [sample for sample in generated if sample.task == task.name]

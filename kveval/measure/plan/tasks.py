@@ -34,12 +34,7 @@ class PlannedTasks:
 
 
 def plan_tasks(config: SweepConfig) -> PlannedTasks:
-    """Loads every task; needs no model.
-
-    Raises:
-        ConfigError: an unknown task, a row that cannot be asked, or a margin for a family that does not exist.
-        DataError: the data of a task cannot be fetched.
-    """
+    """Loads every task; needs no model."""
     tasks = read_tasks(config)
     # A file's margins also hold for tasks that --tasks leaves out tonight.
     known = list_tasks(config.include_path)
@@ -78,11 +73,7 @@ def _fixed_prompt_tasks(config: SweepConfig) -> list[FixedPromptTask]:
 
 
 def plan_cells(config: SweepConfig, tasks: PlannedTasks, limits: Sequence[TokenLimit] = ()) -> list[Cell]:
-    """Returns one cell for every context length of every generated task.
-
-    Raises:
-        PlanError: a cell's prompts and outputs do not fit one of `limits`.
-    """
+    """Returns one cell for every context length of every generated task."""
     cells = []
     for entry, task in tasks.generated:
         samples = entry.samples or config.samples

@@ -54,7 +54,8 @@ class PlannedVariants:
         """The token limits of all variants. A variant without a known limit has none."""
         limits = []
         for variant in self.variants:
-            flag, window = max_model_len_of(self.config, variant.config), self.models[variant.name].window
+            endpoint, window = variant.config.endpoint, self.models[variant.name].window
+            flag = endpoint.declared.max_model_len if endpoint else max_model_len_flag(self.config, variant.config)
             if flag is not None:
                 limits.append(TokenLimit(f"max-model-len of {variant.name}", flag))
             elif window is not None:
@@ -69,11 +70,7 @@ class PlannedVariants:
 
 
 def plan_variants(config: SweepConfig, installation: Installation) -> PlannedVariants:
-    """Resolves every variant on the engine's device, and reads every checkpoint.
-
-    Raises:
-        UsageError: a variant that cannot be launched or attached to as configured.
-    """
+    """Resolves every variant on the engine's device, and reads every checkpoint."""
     _check_flags(config)
     model = read_model(config.model)
     variants = _resolved(config, installation)
@@ -91,13 +88,6 @@ def plan_variants(config: SweepConfig, installation: Installation) -> PlannedVar
     if config.load is not None:
         check_load_fits(config.load, planned.limits)
     return planned
-
-
-def max_model_len_of(config: SweepConfig, variant: VariantConfig) -> int | None:
-    """Returns the max-model-len that the configuration gives a variant's server; None if it gives none."""
-    if variant.endpoint is not None:
-        return variant.endpoint.declared.max_model_len
-    return max_model_len_flag(config, variant)
 
 
 def max_model_len_flag(config: SweepConfig, variant: VariantConfig) -> int | None:
