@@ -45,11 +45,7 @@ def load_tasks(names: Sequence[str], include_path: Path | None = None) -> dict[s
 
 
 def task_from_yaml(path: Path, metadata: Mapping[str, Any] | None = None) -> Task:
-    """Loads one task file.
-
-    Args:
-        metadata: overrides of the file's own metadata.
-    """
+    """Loads one task file. `metadata` overrides the file's own."""
     return _load(task_info(path, read_task_file(path)), {**(metadata or {}), PREVIEW: True})
 
 

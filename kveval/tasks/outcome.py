@@ -37,7 +37,6 @@ def classify(
         text: the raw output; None if the request failed.
         finish_reason: as the engine gives it (``stop``, ``length``, ``tool_calls``); None if the request failed.
         metrics: what the task's `score` returns.
-        doc: the sample's doc.
     """
     if text is None or finish_reason is None:
         return "engine_error"

@@ -26,7 +26,6 @@ class TaskInfo:
 
     Attributes:
         family: name of the folder its YAML is in.
-        path: its YAML file.
     """
 
     name: str
@@ -51,11 +50,7 @@ def list_tasks(include_path: Path | None = None) -> list[TaskInfo]:
 
 
 def own_tasks(include_path: Path) -> list[TaskInfo]:
-    """Lists the tasks of a user's folder. It may hold other YAML files too, such as a sweep's configuration.
-
-    Raises:
-        ConfigError: a file that cannot be read, or no such folder.
-    """
+    """Lists the tasks of a user's folder. It may hold other YAML files too, such as a sweep's configuration."""
     if not include_path.is_dir():
         raise ConfigError(f"task folder {include_path} does not exist")
     return list(_tasks_in(include_path))
@@ -106,11 +101,7 @@ _Reader.add_constructor("!function", lambda _, node: node.value)
 
 
 def read_task_file(path: Path) -> dict[str, Any]:
-    """Reads a task file and the files it includes. Functions are given by their names.
-
-    Raises:
-        ConfigError: the file cannot be read, or is not a mapping.
-    """
+    """Reads a task file and the files it includes. Functions are given by their names."""
     declared = _parse(path)
     if not isinstance(declared, dict):
         raise ConfigError(f"task file {path} is not a mapping of keys to values")

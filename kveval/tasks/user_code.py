@@ -10,13 +10,10 @@ from kveval.errors import ConfigError, KvevalError
 
 @contextmanager
 def user_code(what: str) -> Iterator[None]:
-    """Turns whatever a user's code raises into one error that names the code.
+    """Turns whatever a user's code raises into a `ConfigError` that names the code. A `KvevalError` stays as it is.
 
     Args:
         what: what is run, as a message calls it: "the scorer of crate_bins".
-
-    Raises:
-        ConfigError: the code raised anything but a `KvevalError`.
     """
     try:
         yield

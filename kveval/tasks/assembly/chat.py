@@ -101,7 +101,7 @@ class ChatTemplate:
         return np.array(self._tokenizer.encode(text, add_special_tokens=False), np.int32)
 
     def token_ids(self, messages: Messages, tools: Messages = ()) -> np.ndarray:
-        """Renders and encodes a conversation, int32 [tokens]. Raises what `text` raises."""
+        """Renders and encodes a conversation, int32 [tokens]."""
         return self.encode(self.text(messages, tools))
 
 

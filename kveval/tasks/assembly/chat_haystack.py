@@ -36,9 +36,6 @@ def chat_samples(task: Task, cell: Cell, template: ChatTemplate) -> list[Sample]
 
     Depths are counted in tokens of whole pieces: needles stand between messages or tools.
 
-    Args:
-        task: its builder is a `ChatBuilder`, its filler an `ElasticSource`.
-
     Raises:
         PlanError: a haystack does not fit its context_length, or the filler is too short for it.
     """
@@ -177,12 +174,7 @@ class _ChatHaystack:
         return len(self._template.encode(self._source.stretched(self._elastic, " ".join(self._words[:words]))))
 
     def _exact(self, question: Question, words: int, rate: float) -> tuple[int, Chat, np.ndarray]:
-        """The prompt with as many words in the elastic piece as its context_length takes.
-
-        Args:
-            words: where to begin the search.
-            rate: tokens of a word.
-        """
+        """Fills the elastic piece to the context_length. The search begins at `words`; `rate` is tokens of a word."""
         target = self._cell.context_length - SLACK_TOKENS // 2
         for attempt in range(_TRIES):
             chat, ids = self._render(question, words)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,16 +16,10 @@ from kveval.tasks.user_code import user_code
 _CONTEXT = "KVEVALQCONTEXTQMARKER"
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """Token ids around a haystack's context: one head for all questions, one foot for each."""
-
-    head: np.ndarray
-    feet: list[np.ndarray]
-
-
-def make_frame(task: Task, prompt_format: PromptFormat, questions: Sequence[Question]) -> Frame:
-    """Renders and encodes the text around the context of all questions about one haystack.
+def make_frame(
+    task: Task, prompt_format: PromptFormat, questions: Sequence[Question]
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Returns the token ids around a haystack's context: one head for all questions, and a foot for each.
 
     Raises:
         PlanError: the text before the context depends on the question, so the questions cannot share a prefix.
@@ -40,7 +33,7 @@ def make_frame(task: Task, prompt_format: PromptFormat, questions: Sequence[Ques
         )
     head = np.concatenate((prompt_format.prefix_ids, prompt_format.encode(heads.pop())))
     feet = [encoding.ids for encoding in prompt_format.tokenizer.encode([foot for _, foot in texts])]
-    return Frame(head, [np.concatenate((foot, prompt_format.suffix_ids)) for foot in feet])
+    return head, [np.concatenate((foot, prompt_format.suffix_ids)) for foot in feet]
 
 
 def frame_texts(task: Task, prompt_format: PromptFormat, fields: Mapping[str, Any]) -> tuple[str, str]:

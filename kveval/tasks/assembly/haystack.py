@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -16,7 +15,6 @@ from kveval.tasks.assembly.placement import Placed, end_of_filler, interleave, o
 from kveval.tasks.assembly.planned import PlannedHaystack, planned_haystacks
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.assembly.tokenizer import Tokenizer
-from kveval.tasks.builders.base import Needle
 from kveval.tasks.builders.sources import TextSource
 from kveval.tasks.sample import Prompt, Sample
 from kveval.tasks.task import Cell, Task
@@ -26,12 +24,7 @@ _EXCERPT_TOKENS = 24
 
 
 def build_samples(task: Task, cell: Cell, prompt_format: PromptFormat) -> list[Sample]:
-    """Builds all samples of a cell, haystack by haystack. See `iter_haystacks`."""
-    return [sample for samples in iter_haystacks(task, cell, prompt_format) for sample in samples]
-
-
-def iter_haystacks(task: Task, cell: Cell, prompt_format: PromptFormat) -> Iterator[list[Sample]]:
-    """Yields the samples of a cell, one list per haystack.
+    """Builds all samples of a cell, haystack by haystack.
 
     ``len(prompt)`` is in [context_length - 8, context_length]. All prompts of a haystack share one prefix array and
     differ in the last few dozen tokens.
@@ -40,16 +33,18 @@ def iter_haystacks(task: Task, cell: Cell, prompt_format: PromptFormat) -> Itera
         ConfigError: the task's builder fails or returns what it must not.
         PlanError: a haystack does not fit its context_length, or the filler is too short for it.
     """
-    for planned in planned_haystacks(task, cell):
-        yield _assemble(task, cell, prompt_format, planned)
+    return [
+        sample for planned in planned_haystacks(task, cell) for sample in _assemble(task, cell, prompt_format, planned)
+    ]
 
 
 def _assemble(task: Task, cell: Cell, prompt_format: PromptFormat, planned: PlannedHaystack) -> list[Sample]:
     plan = planned.haystack
-    frame = make_frame(task, prompt_format, plan.questions)
-    capacity = [cell.context_length - len(frame.head) - len(foot) for foot in frame.feet]
+    head, feet = make_frame(task, prompt_format, plan.questions)
+    capacity = [cell.context_length - len(head) - len(foot) for foot in feet]
     opens = opener([needle.depth_percent for needle in plan.needles], min(capacity))
-    planted = _encode_needles(prompt_format, plan.needles, opens)
+    texts = [needle.text if k == opens else needle.lead + needle.text for k, needle in enumerate(plan.needles)]
+    planted = [encoding.ids for encoding in prompt_format.tokenizer.encode(texts)]
     planted_tokens = sum(len(ids) for ids in planted)
     _refuse_short(planned, cell.context_length, min(capacity), planted_tokens)
 
@@ -71,13 +66,13 @@ def _assemble(task: Task, cell: Cell, prompt_format: PromptFormat, planned: Plan
     )
     context, placed = interleave(filler, planted, places, min(ends))
 
-    shared = np.concatenate((frame.head, context))
+    shared = np.concatenate((head, context))
     stop = task.stop if prompt_format.style == "completion" else ()
     identity = [task.name, task.version, cell.context_length, task.max_output_tokens, list(stop)]
     fixed = hashlib.sha256(json.dumps(identity).encode())
     fixed.update(shared.astype("<i4", copy=False).tobytes())
     samples = []
-    for question, foot, end in zip(plan.questions, frame.feet, ends, strict=True):
+    for question, foot, end in zip(plan.questions, feet, ends, strict=True):
         tail = np.concatenate((filler.ids[min(ends) : end], foot))
         digest = fixed.copy()
         digest.update(tail.astype("<i4", copy=False).tobytes())
@@ -99,11 +94,6 @@ def _assemble(task: Task, cell: Cell, prompt_format: PromptFormat, planned: Plan
             )
         )
     return samples
-
-
-def _encode_needles(prompt_format: PromptFormat, needles: Sequence[Needle], opens: int | None) -> list[np.ndarray]:
-    texts = [needle.text if k == opens else needle.lead + needle.text for k, needle in enumerate(needles)]
-    return [encoding.ids for encoding in prompt_format.tokenizer.encode(texts)]
 
 
 def _refuse_short(planned: PlannedHaystack, context_length: int, capacity: int, planted_tokens: int) -> None:

@@ -25,7 +25,6 @@ class PlannedHaystack:
     Attributes:
         index: the haystack's number in its cell.
         where: task, context length and index, as error messages name them.
-        haystack: needles and questions.
         rng: the haystack's generator, after the builder drew from it.
     """
 
@@ -55,12 +54,7 @@ class PlannedHaystack:
 
 
 def planned_haystacks(task: Task, cell: Cell) -> Iterator[PlannedHaystack]:
-    """Plans the haystacks of a cell, one after the other.
-
-    Raises:
-        ConfigError: the task's builder fails or returns what it must not.
-        PlanError: the task has no builder.
-    """
+    """Plans the haystacks of a cell, one after the other."""
     builder = builder_of(task)
     with user_code(f"task {task.name!r}: most_questions of its builder"):
         most = builder.most_questions(cell.context_length) or cell.questions_per_haystack
@@ -77,11 +71,7 @@ def planned_haystacks(task: Task, cell: Cell) -> Iterator[PlannedHaystack]:
 
 
 def builder_of(task: Task) -> Builder:
-    """Returns the builder of a task that has one.
-
-    Raises:
-        PlanError: the task has fixed prompts.
-    """
+    """Returns the builder of a task. Raises PlanError for a task of fixed prompts, which has none."""
     if task.builder is None:
         raise PlanError(f"task {task.name!r} has fixed prompts, so no haystack can be built for it")
     return task.builder
@@ -95,10 +85,7 @@ def sample_numbers(samples: int, questions_per_haystack: int) -> list[range]:
 
 
 def plan_haystack(who: str, builder: Builder, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
-    """Calls `Builder.haystack` and checks what it returns.
-
-    Args:
-        who: the builder, as error messages name it.
+    """Calls `Builder.haystack` and checks what it returns. Messages name the builder `who`.
 
     Raises:
         ConfigError: the builder fails, or returns what would show late or only as scores of zero.

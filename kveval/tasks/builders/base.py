@@ -50,12 +50,7 @@ class Question:
 
     @classmethod
     def about(cls, fields: Mapping[str, Any], values: Sequence[str], *needles: int) -> Question:
-        """Asks for the values of some needles; the values of all others are distractors.
-
-        Args:
-            values: `values[i]` stands in needle i.
-            needles: indexes of the needles asked for.
-        """
+        """Asks for the values of some needles; the values of all others are distractors. `values[i]` is needle i's."""
         others = tuple(value for i, value in enumerate(values) if i not in needles)
         return cls(fields, tuple(values[i] for i in needles), needles, others)
 
@@ -83,17 +78,19 @@ class Builder(ABC):
     """Plans the haystacks of a task: what to plant and what to ask. Subclass it as a frozen dataclass.
 
     The dataclass fields are the parameters that a task's YAML may set in ``metadata``. Each has a default, and the type
-    of the default says what is allowed: see `kveval.tasks.builders.base.read_parameters`.
+    of the default says what is allowed: a whole number from 1 for ``int``, a share from 0 to 1 for ``float``. Check
+    anything else in ``__post_init__``, for instance with `check_choice`.
     """
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, Any]) -> Self:
-        """Makes the builder of a task from its YAML's metadata.
+        """Makes the builder of a task from its YAML's metadata. Fields that it does not name keep their defaults.
 
         Raises:
             ConfigError: a value of the wrong kind or out of range.
         """
-        return cls(**read_parameters(cls, metadata))
+        found = {field.name: field.default for field in fields(cls) if field.name in metadata}  # type: ignore[arg-type]
+        return cls(**{name: _checked(name, metadata[name], type(default)) for name, default in found.items()})
 
     def most_questions(self, context_length: int) -> int | None:  # noqa: ARG002 (subclasses use it)
         """Says how many questions one context can hold; None for any number.
@@ -144,19 +141,6 @@ def evenly_spaced(texts: Sequence[str], depth_shift: float, lead: str = " ") -> 
     """Makes one needle of each text, in this order, at the depths of `depths_percent`."""
     depths = depths_percent(len(texts), depth_shift)
     return [Needle(text, depth, lead) for text, depth in zip(texts, depths, strict=True)]
-
-
-def read_parameters(builder: type, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Reads the values that metadata has for the fields of a dataclass; the other fields keep their defaults.
-
-    The type of a field's default says what is allowed: a whole number from 1 for ``int``, a share from 0 to 1 for
-    ``float``. Check anything else in the dataclass's ``__post_init__``, for instance with `check_choice`.
-
-    Raises:
-        ConfigError: a value of the wrong kind or out of range.
-    """
-    found = {field.name: field.default for field in fields(builder) if field.name in metadata}
-    return {name: _checked(name, metadata[name], type(default)) for name, default in found.items()}
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

@@ -20,11 +20,7 @@ def seeded(*address: str | int) -> random.Random:
 
 
 def draw_names(count: int, rng: random.Random) -> list[str]:
-    """Draws hyphenated names such as ``amber-falcon``, none twice. Different names may share a word.
-
-    Raises:
-        ConfigError: more names than there are pairs of words.
-    """
+    """Draws hyphenated names such as ``amber-falcon``, none twice. Different names may share a word."""
     most = len(ADJECTIVES) * len(NOUNS)
     if count > most:
         raise ConfigError(f"{count} names in one haystack; use at most {most}")

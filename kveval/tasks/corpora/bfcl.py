@@ -110,11 +110,7 @@ class ToolRequest:
 
 @lru_cache(maxsize=1)
 def functions() -> tuple[ToolFunction, ...]:
-    """Returns the functions of BFCL's Python and live categories, one of each name, without overlong ones.
-
-    Raises:
-        DataError: the package cannot be fetched.
-    """
+    """Returns the functions of BFCL's Python and live categories, one of each name, without overlong ones."""
     found: dict[str, ToolFunction] = {}
     for name in (*_FILES.values(), *_MORE_FUNCTIONS):
         for row in _rows(name):
@@ -126,11 +122,7 @@ def functions() -> tuple[ToolFunction, ...]:
 
 @lru_cache(maxsize=4)
 def requests(kind: Kind) -> tuple[ToolRequest, ...]:
-    """Returns the requests of a kind, in BFCL's order.
-
-    Raises:
-        DataError: the package cannot be fetched.
-    """
+    """Returns the requests of a kind, in BFCL's order."""
     rows = _rows(_FILES[kind])
     truths = [[] for _ in rows] if kind == "irrelevant" else _truths(_FILES[kind], rows)
     return tuple(request for row, truth in zip(rows, truths, strict=True) for request in _request(kind, row, truth))
@@ -143,7 +135,7 @@ def stems(text: str) -> frozenset[str]:
 
 
 def _request(kind: Kind, row: Mapping[str, Any], truth: Sequence[Mapping[str, Any]]) -> Iterator[ToolRequest]:
-    """Yields one request, or none when it is too long or its truth does not satisfy its schema."""
+    """Yields one request, or none if it is too long or its truth does not satisfy its schema."""
     text = " ".join(row["question"][0][-1]["content"].split())
     candidates = tuple(_functions(row))
     expected = tuple(

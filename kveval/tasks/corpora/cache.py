@@ -14,8 +14,6 @@ from filelock import FileLock
 from kveval.errors import DataError, StorageError
 from kveval.run.storage import storage
 
-_NO_SPACE = "No space left on device"
-
 
 def cache_directory() -> Path:
     """Returns ``KVEVAL_CACHE``, else ``XDG_CACHE_HOME``/kveval, else ~/.cache/kveval."""
@@ -35,9 +33,6 @@ def fetch_wheel(name: str, version: str, sha256: str) -> Path:
     """Returns the wheel of a pinned package. Downloads it with pip, from the index that pip is configured with.
 
     The cache holds only whole and verified files. Processes that want the same one wait for each other.
-
-    Args:
-        sha256: of the wheel, 64 hex digits.
 
     Raises:
         DataError: the index does not have it, or has another file.
@@ -71,7 +66,7 @@ def _download(name: str, version: str, directory: Path) -> Path:
     if done.returncode == 0 and len(wheels) == 1:
         return wheels[0]
     said = done.stderr + done.stdout
-    if _NO_SPACE in said:
+    if "No space left on device" in said:
         raise StorageError(f"{directory.parent}: the disk is full; free some space")
     reasons = [line for line in said.splitlines() if line.startswith("ERROR") or "No module named pip" in line]
     raise DataError(

@@ -128,9 +128,6 @@ def hotpotqa() -> Collection:
     """Reads the development set of HotpotQA (arXiv 1809.09600): questions that need two documents each.
 
     Questions that compare two things are left out, since they name their possible answers.
-
-    Raises:
-        DataError: the package cannot be fetched.
     """
     return _collection("hotpotqa", _read_hotpotqa, _ids()[:_HOTPOTQA_IDS], lambda _: True)
 
@@ -140,11 +137,11 @@ def squad() -> Collection:
     """Reads the development set of SQuAD 2.0 (arXiv 1806.03822): questions about one document, half without answer.
 
     Questions that name nothing are left out: they make sense only beside their document ("What was the result?").
-
-    Raises:
-        DataError: the package cannot be fetched.
     """
-    return _collection("squad", _read_squad, _ids()[_HOTPOTQA_IDS:], _names_something)
+    names_something = _NAME_OR_NUMBER.search
+    return _collection(
+        "squad", _read_squad, _ids()[_HOTPOTQA_IDS:], lambda query: bool(names_something(query.question))
+    )
 
 
 def _collection(
@@ -237,10 +234,6 @@ def _is_telling(answer: str) -> bool:
     long_enough = len(plain.replace(" ", "")) >= _SHORTEST_ANSWER_CHARACTERS and plain.isascii()
     short_enough = len(answer) <= _LONGEST_ANSWER_CHARACTERS and len(plain.split()) <= _LONGEST_ANSWER_WORDS
     return long_enough and short_enough and not DOCUMENT_ID.search(answer)
-
-
-def _names_something(query: Query) -> bool:
-    return bool(_NAME_OR_NUMBER.search(query.question))
 
 
 def _plain(text: str) -> str:

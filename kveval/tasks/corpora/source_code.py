@@ -129,12 +129,7 @@ class CodeBase:
 
 @lru_cache(maxsize=1)
 def code_base() -> CodeBase:
-    """Reads Django, once per process.
-
-    Raises:
-        DataError: the package cannot be fetched or is not the pinned one.
-        StorageError: the cache cannot be written.
-    """
+    """Reads Django, once per process."""
     wheel = DJANGO.fetch()
     try:
         with zipfile.ZipFile(wheel) as archive:

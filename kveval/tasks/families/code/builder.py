@@ -17,7 +17,7 @@ from kveval.tasks.builders.sources import Cut
 from kveval.tasks.corpora.source_code import Excerpt, code_base
 from kveval.tasks.dataset import HaystackDataset
 from kveval.tasks.families.code import targets
-from kveval.tasks.families.code.helpers import Helper, Place, chain, subjects
+from kveval.tasks.families.code.helpers import Helper, chain, draw_path, subjects
 from kveval.tasks.families.code.made_up_names import MadeUpNames
 from kveval.tasks.families.code.targets import Making, Target
 from kveval.tasks.scoring import sandbox
@@ -33,7 +33,10 @@ class FindFunction(Builder):
     def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         made_up = MadeUpNames(rng)
         found = _targets([targets.described] * len(numbers), made_up, rng)
-        return _one_each(found, [_ask_for_name(target) for target in found], depth_shift, made_up, rng)
+        asked = [
+            {"question": _DESCRIBED.format(about=target.about), "answer_lead": "The function is"} for target in found
+        ]
+        return _one_each(found, asked, depth_shift, made_up, rng)
 
 
 @dataclass(frozen=True)
@@ -86,9 +89,9 @@ class CallChain(Builder):
         questions = []
         for i, value in enumerate(values):
             names = [made_up.function() for _ in range(self.calls)]
-            places = [Place.draw(code_base().paths, rng) for _ in names]
+            paths = [draw_path(code_base().paths, rng) for _ in names]
             own = tuple(range(len(needles), len(needles) + self.calls))
-            excerpts = chain(names, value, places, rng)
+            excerpts = chain(names, value, paths, rng)
             needles += [
                 Needle(excerpt.text(), depth, lead="\n\n")
                 for excerpt, depth in zip(excerpts, depths[own[0] :], strict=False)
@@ -108,23 +111,19 @@ class Execute(Builder):
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, Any]) -> Self:
-        """Makes the builder.
-
-        Raises:
-            PlanError: generated code cannot be run safely on this machine.
-        """
+        """Makes the builder. Raises PlanError if generated code cannot be run safely on this machine."""
         sandbox.require()
         return super().from_metadata(metadata)
 
     def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
         made_up = MadeUpNames(rng)
         helpers = [
-            Helper.draw(subject, Place.draw(code_base().paths, rng), made_up, rng)
+            Helper.draw(subject, draw_path(code_base().paths, rng), made_up, rng)
             for subject in subjects(len(numbers), rng)
         ]
         asked = [_ask_for_program(helper, rng) for helper in helpers]
         found = [
-            Target(Excerpt(helper.place.path, None, helper.source()), fields.pop("solution"), "", frozenset())
+            Target(Excerpt(helper.path, None, helper.source()), fields.pop("solution"), "", frozenset())
             for helper, fields in zip(helpers, asked, strict=True)
         ]
         subjects_ = {helper.subject for helper in helpers}
@@ -147,13 +146,6 @@ _PROGRAM = """Write a Python function solve(values). It takes a list of whole nu
 {subject} for each of them, in their order: the number is the {changing}, the {first} is {first_value} and the \
 {second} is {second_value}. Call the function of the source code that returns the {subject}; it is in scope. \
 Answer with the code of solve only."""
-
-
-def _ask_for_name(target: Target) -> dict[str, Any]:
-    return {
-        "question": _DESCRIBED.format(about=target.about),
-        "answer_lead": "The function is",
-    }
 
 
 def _ask_for_program(helper: Helper, rng: random.Random) -> dict[str, Any]:
@@ -180,7 +172,7 @@ def _ask_for_program(helper: Helper, rng: random.Random) -> dict[str, Any]:
     return {
         "question": question,
         "answer_lead": "\n```python\ndef solve(values):",
-        "module": helper.place.module,
+        "module": helper.module,
         "helper": helper.source(),
         "tests": json.dumps(tests),
         "solution": f"def solve(values):\n    return [{call} for value in values]",

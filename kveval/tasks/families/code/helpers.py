@@ -28,29 +28,18 @@ _MEASURES = ("tariff", "levy", "surcharge", "quota", "premium", "rating", "depos
 _MEANINGS = ("weight", "distance", "season", "volume", "age", "rank", "height", "depth", "speed", "charge")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A made-up file in a real folder of the package."""
-
-    path: str
-
-    @classmethod
-    def draw(cls, paths: Sequence[str], rng: random.Random) -> Place:
-        return cls(f"{posixpath.dirname(rng.choice(paths))}/{rng.choice(NOUNS)}.py")
-
-    @property
-    def module(self) -> str:
-        """Returns its dotted name."""
-        return self.path.removesuffix(".py").replace("/", ".")
+def draw_path(paths: Sequence[str], rng: random.Random) -> str:
+    """Draws a made-up file in a real folder of the package."""
+    return f"{posixpath.dirname(rng.choice(paths))}/{rng.choice(NOUNS)}.py"
 
 
-def chain(names: Sequence[str], value: str, places: Sequence[Place], rng: random.Random) -> list[Excerpt]:
+def chain(names: Sequence[str], value: str, paths: Sequence[str], rng: random.Random) -> list[Excerpt]:
     """Makes functions, each of which calls the next; the last returns `value`."""
     excerpts = []
-    for name, callee, place in zip(names, [*names[1:], None], places, strict=True):
+    for name, callee, path in zip(names, [*names[1:], None], paths, strict=True):
         argument = rng.choice(_ARGUMENTS)
         body = rng.choice(_LINKS if callee else _ENDS).format(callee=callee, argument=argument, value=value)
-        excerpts.append(Excerpt(place.path, None, f"def {name}({argument}):\n{body}"))
+        excerpts.append(Excerpt(path, None, f"def {name}({argument}):\n{body}"))
     return excerpts
 
 
@@ -67,7 +56,7 @@ class Helper:
         modulus, remainder, step: when the sum modulo `modulus` is above `remainder`, `step` is taken off.
     """
 
-    place: Place
+    path: str
     name: str
     subject: str
     parameters: tuple[str, ...]
@@ -79,10 +68,10 @@ class Helper:
     step: int
 
     @classmethod
-    def draw(cls, subject: str, place: Place, made_up: MadeUpNames, rng: random.Random) -> Helper:
+    def draw(cls, subject: str, path: str, made_up: MadeUpNames, rng: random.Random) -> Helper:
         modulus = rng.randrange(5, 12)
         return cls(
-            place,
+            path,
             made_up.function(avoid=subject.split()),
             subject,
             tuple(made_up.variable() for _ in range(3)),
@@ -93,6 +82,11 @@ class Helper:
             rng.randrange(1, modulus - 2),
             rng.randrange(101, 1000),
         )
+
+    @property
+    def module(self) -> str:
+        """Returns the dotted name of its file."""
+        return self.path.removesuffix(".py").replace("/", ".")
 
     def source(self) -> str:
         signature = list(self.parameters)

@@ -69,7 +69,8 @@ class UpdatedFacts(ChatBuilder):
             raise ConfigError(f"{count} questions about one conversation; use at most {len(THINGS)}")
         things = rng.sample(THINGS, count)
         people = rng.sample(GIVEN_NAMES, count)
-        old, new, other = _thirds(draw_numbers(3 * count, _DIGITS, rng))
+        values = draw_numbers(3 * count, _DIGITS, rng)
+        old, new, other = values[:count], values[count : 2 * count], values[2 * count :]
         depths = depths_percent(count, depth_shift)
         rng.shuffle(depths)
         needles: list[Needle] = []
@@ -103,11 +104,6 @@ class UpdatedFacts(ChatBuilder):
 
 def _needle(phrasings: Sequence[str], depth: float, rng: random.Random, **say: str) -> Needle:
     return Needle(exchange(rng.choice(phrasings).format(**say), rng.choice(_REPLIES)), depth, lead="\n\n")
-
-
-def _thirds(values: Sequence[str]) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
-    count = len(values) // 3
-    return values[:count], values[count : 2 * count], values[2 * count :]
 
 
 fact_update = HaystackDataset(UpdatedFacts)

@@ -17,7 +17,6 @@ def latest_value(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, fl
 
     Args:
         doc: as in `values_named`, and ``old_value``: the value before the change, empty when there was none.
-        results: one output text.
     """
     answer = answer_of(results[0])
     stale = NORMALIZER.names(answer, doc["old_value"]) and not NORMALIZER.names(answer, doc["answers"][0])

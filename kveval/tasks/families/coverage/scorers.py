@@ -39,7 +39,6 @@ def decisions_covered(doc: Mapping[str, Any], results: Sequence[str]) -> dict[st
 
     Args:
         doc: ``question``, ``decisions`` and ``other_decisions``, lists of ``name`` and ``amount``.
-        results: one output text.
     """
     asked, others = doc["decisions"], doc["other_decisions"]
     answer = answer_of(results[0])

@@ -46,7 +46,6 @@ def entries_in_order(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str
 
     Args:
         doc: ``answers``, the entries to be written.
-        results: one output text.
     """
     asked = [each for answer in doc["answers"] for each in entries_of(answer)]
     given = entries_of(answer_of(results[0]))

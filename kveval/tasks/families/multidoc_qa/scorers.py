@@ -43,7 +43,6 @@ def answered(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]
 
     Args:
         doc: ``question``, ``answers`` (any of them is right), ``distractors`` and ``absent``.
-        results: one output text.
     """
     answer = answer_of(results[0])
     return {"score": _right(answer, doc), "f1": _f1(answer, doc)}
@@ -54,7 +53,6 @@ def cited(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
 
     Args:
         doc: as in `answered`, and ``document_ids``: the documents to name, none where the answer is absent.
-        results: one output text.
     """
     text = answer_of(results[0])
     named = {(letter + digits).upper() for letter, digits in DOCUMENT_ID.findall(text)}

@@ -71,15 +71,13 @@ class OfOneKind(Builder):
 
 
 @dataclass(frozen=True)
-class Absent(Builder):
+class Absent(OfOneKind):
     """Like `OfOneKind`, but some questions ask for a subject that is not there, made of words that are.
 
     Attributes:
-        keys: subjects in a haystack, at least as many as questions need.
         absent_share: share of questions whose subject is not in the haystack.
     """
 
-    keys: int = 1
     absent_share: float = 0.0
 
     def haystack(self, numbers: range, depth_shift: float, rng: random.Random) -> Haystack:
@@ -181,11 +179,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _names(count: int, rng: random.Random) -> list[str]:
-    """Draws hyphenated names of which no two share a word.
-
-    Raises:
-        ConfigError: more names than there are words.
-    """
+    """Draws hyphenated names of which no two share a word."""
     most = min(len(ADJECTIVES), len(NOUNS)) - 1
     if count > most:
         raise ConfigError(f"{count} keys in one haystack; use at most {most}")

@@ -28,7 +28,6 @@ def values_named(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, fl
 
     Args:
         doc: ``answers``, ``distractors`` and ``absent``.
-        results: one output text.
     """
     answer = answer_of(results[0])
     if doc["absent"]:
@@ -47,7 +46,6 @@ def words_counted(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, f
 
     Args:
         doc: ``answers``.
-        results: one output text.
     """
     named = set(NORMALIZER.words(answer_of(results[0])))
     found = sum(answer in named for answer in doc["answers"])

@@ -25,7 +25,6 @@ def extracted(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float
 
     Args:
         doc: ``answers`` (one JSON text), ``schema`` (JSON text), ``key`` (the field that names a record).
-        results: one output text.
     """
     from jsonschema import Draft202012Validator
 

@@ -154,11 +154,7 @@ def _draw(
     planted: Callable[[ToolRequest, int], Sequence[ToolFunction]],
     numbers: range,
 ) -> list[ToolRequest]:
-    """Draws one request of each kind, so that no function planted for one may serve another.
-
-    Args:
-        planted: (request, number) -> the functions put into the haystack for it.
-    """
+    """Draws one request of each kind, so that no function `planted` for one may serve another."""
     decks = {kind: iter(rng.sample(requests(kind), len(requests(kind)))) for kind in dict.fromkeys(kinds)}
     drawn: list[ToolRequest] = []
     beside: list[tuple[ToolFunction, ...]] = []

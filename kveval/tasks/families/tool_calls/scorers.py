@@ -28,7 +28,6 @@ def called(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     Args:
         doc: ``expected`` (JSON text of a list, in the form of `call_match`), ``functions`` (JSON text of
             BFCL's declarations of the expected functions) and ``absent``.
-        results: one output text.
     """
     text = answer_of(results[0])
     expected = json.loads(doc["expected"])

@@ -6,20 +6,15 @@ import re
 
 import pytest
 from scipy.stats import chisquare
+from support.families import build, names_of, text_of
 
 from kveval.errors import ConfigError, PlanError
-from kveval.tasks.assembly.haystack import build_samples
-from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.families.code.builder import CallChain, CompleteLine, Execute, FindDefinition, FindFunction
-from kveval.tasks.loader import load_tasks
 from kveval.tasks.outcome import classify
 from kveval.tasks.scoring import sandbox
-from kveval.tasks.task import Cell
-from kveval.tasks.task_files import list_tasks
 
-NAMES = [info.name for info in list_tasks() if info.family == "code"]
+NAMES = names_of("code")
 BUILDERS = [FindFunction(), FindDefinition(), CompleteLine(), CallChain(), Execute()]
-STAND_IN = PromptFormat.stand_in()
 WORDINGS = {
     "code_find_function": "The function is `{}`.",
     "code_definition": "It is `{}`.",
@@ -29,22 +24,13 @@ WORDINGS = {
 }
 
 
-@pytest.fixture(scope="module")
-def tasks():
-    return load_tasks(NAMES)
-
-
-def cell(name, context_length, samples=10, questions=10, seed=1):
-    return Cell(name, context_length, samples, questions, seed, "generated")
-
-
-def built(tasks, name, context_length=2048, **options):
-    return build_samples(tasks[name], cell(name, context_length, **options), STAND_IN)
+def built(tasks, name, context_length=2048, samples=10, **options):
+    return build(tasks[name], context_length, samples, **options)
 
 
 def texts_of(sample):
     """Text of context and all, and text after the context."""
-    text = STAND_IN.decode(sample.prompt.token_ids())
+    text = text_of(sample)
     return text, text[text.rindex(sample.doc["question"][:30]) :]
 
 

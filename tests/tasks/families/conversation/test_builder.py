@@ -4,32 +4,23 @@ import random
 import re
 
 import pytest
+from support.families import build, text_of
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.haystack import build_samples
-from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.builders.turns import exchange, messages, turns
 from kveval.tasks.corpora.texts import haystack_text
 from kveval.tasks.families.conversation.builder import THINGS, UpdatedFacts
-from kveval.tasks.loader import load_tasks
 from kveval.tasks.outcome import classify
-from kveval.tasks.task import Cell
-
-STAND_IN = PromptFormat.stand_in()
 
 
-@pytest.fixture(scope="module")
-def task():
-    return load_tasks(["fact_update"])["fact_update"]
-
-
-def build(task, samples=40):
-    return build_samples(task, Cell("fact_update", 8192, samples, 10, 1, "generated"), STAND_IN)
+@pytest.fixture
+def task(tasks):
+    return tasks["fact_update"]
 
 
 def test_the_fact_comes_before_its_update_and_another_persons_is_somewhere(task):
-    for sample in build(task):
-        text = STAND_IN.decode(sample.prompt.token_ids())
+    for sample in build(task, 8192, 40):
+        text = text_of(sample)
         thing = re.search(r"my (.*) now\?", sample.doc["question"])[1]
         own, others = (
             re.findall(rf"User: (?![^\n]*\?)[^\n]*{phrase}[^\n]*", text)
@@ -44,7 +35,7 @@ def test_the_fact_comes_before_its_update_and_another_persons_is_somewhere(task)
 
 
 def test_the_old_value_is_wrong_and_seen(task):
-    for sample in build(task):
+    for sample in build(task, 8192, 40):
         if sample.doc["absent"]:
             metrics = task.score(sample.doc, sample.doc["distractors"][0])
             assert metrics == {"score": 0.0, "ruler": 0.0, "stale": 0.0}
@@ -58,7 +49,7 @@ def test_the_old_value_is_wrong_and_seen(task):
 
 def test_a_number_from_the_conversation_at_random_is_right_rarely(task):
     rng = random.Random(3)
-    samples = [sample for sample in build(task, 200) if not sample.doc["absent"]]
+    samples = [sample for sample in build(task, 8192, 200) if not sample.doc["absent"]]
     guesses = [rng.choice([*sample.doc["distractors"], *sample.doc["answers"]]) for sample in samples]
     right = [task.score(sample.doc, guess)["score"] for sample, guess in zip(samples, guesses, strict=True)]
     assert sum(right) / len(right) < 0.08

@@ -9,35 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
+from support.families import build, names_of, text_of
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.families.coverage.builder import CouncilDecisions
-from kveval.tasks.loader import load_tasks
 from kveval.tasks.outcome import classify
-from kveval.tasks.task import Cell
-from kveval.tasks.task_files import list_tasks
 
-NAMES = [info.name for info in list_tasks() if info.family == "coverage"]
+NAMES = names_of("coverage")
 LENGTHS = [2048, 8192]
-STAND_IN = PromptFormat.stand_in()
-
-
-@pytest.fixture(scope="module")
-def tasks():
-    return load_tasks(NAMES)
 
 
 @pytest.fixture(scope="module")
 def built(tasks):
-    return {
-        (name, length): build_samples(tasks[name], cell(name, length), STAND_IN) for name in NAMES for length in LENGTHS
-    }
-
-
-def cell(name, context_length, samples=20, seed=1):
-    return Cell(name, context_length, samples, 10, seed, "essays")
+    return {(name, length): build(tasks[name], length, style="essays") for name in NAMES for length in LENGTHS}
 
 
 def told(decisions):
@@ -61,7 +46,7 @@ def test_whoever_knows_the_decisions_scores_one(tasks, built, name, length):
 @pytest.mark.parametrize("name", NAMES)
 def test_quoting_the_sentences_scores_one(tasks, built, name, length):
     for sample in built[name, length]:
-        text = STAND_IN.decode(sample.prompt.token_ids())
+        text = text_of(sample)
         sentences = [
             s for s in text.replace("\n", ". ").split(". ") if any(d["name"] in s for d in sample.doc["decisions"])
         ]
@@ -118,23 +103,23 @@ def test_every_decision_stands_once_in_an_exact_shared_context(built, name, leng
         own = [sample for sample in samples if sample.haystack_id == haystack_id]
         assert len({id(sample.prompt.shared) for sample in own}) == 1
         assert len({sample.doc["question"] for sample in own}) == len(own) == 10
-        text = STAND_IN.decode(own[0].prompt.token_ids())
+        text = text_of(own[0])
         for decision in (*own[0].doc["decisions"], *own[0].doc["other_decisions"]):
             assert text.count(decision["name"]) == text.count(decision["amount"]) == 1
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_samples_are_the_same_again(tasks, built, name):
-    again = build_samples(tasks[name], cell(name, 2048), PromptFormat.stand_in())
+    again = build(tasks[name], 2048, style="essays", prompt_format=PromptFormat.stand_in())
     assert [sample.sample_id for sample in again] == [sample.sample_id for sample in built[name, 2048]]
-    other = build_samples(tasks[name], cell(name, 2048, seed=2), STAND_IN)
+    other = build(tasks[name], 2048, seed=2, style="essays")
     assert {sample.sample_id for sample in again}.isdisjoint(sample.sample_id for sample in other)
     json.dumps(again[0].doc)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_depths_are_uniform(tasks, name):
-    samples = build_samples(tasks[name], cell(name, 8192, 60), STAND_IN)
+    samples = build(tasks[name], 8192, 60, style="essays")
     depths = {(s.haystack_id, depth) for s in samples for depth in s.doc["depths_percent"]}
     counts = np.histogram([depth for _, depth in depths], bins=10, range=(0, 100))[0]
     assert chisquare(counts).pvalue > 0.5

@@ -8,35 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
+from support.families import build, context_of, names_of
 
 from kveval.errors import ConfigError, PlanError
-from kveval.tasks.assembly.frame import frame_texts
-from kveval.tasks.assembly.haystack import build_samples
-from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.families.long_decode.builder import LEDGER, Recital, Transformation
 from kveval.tasks.families.long_decode.scorers import entries_of
-from kveval.tasks.loader import load_tasks
-from kveval.tasks.task import Cell
-from kveval.tasks.task_files import list_tasks
 
-NAMES = [info.name for info in list_tasks() if info.family == "long_decode"]
-STAND_IN = PromptFormat.stand_in()
+NAMES = names_of("long_decode")
 FOUR = ["amber-fox: 4821", "bold-elm: 1275", "cold-owl: 9033", "dusty-pea: 6118"]
 RIGHT = {"score": 1.0, "score_q1": 1.0, "score_q2": 1.0, "score_q3": 1.0, "score_q4": 1.0, "stopped": 1.0}
-
-
-@pytest.fixture(scope="module")
-def tasks():
-    return load_tasks(NAMES)
-
-
-def build(task, context_length, samples=20, questions=10):
-    return build_samples(task, Cell(task.name, context_length, samples, questions, 1, "generated"), STAND_IN)
-
-
-def context_of(task, sample):
-    head, foot = frame_texts(task, STAND_IN, sample.doc)
-    return STAND_IN.decode(sample.prompt.token_ids())[len(head) : -len(foot)]
 
 
 def slice_of(task, sample):
@@ -101,7 +81,7 @@ def test_slices_begin_at_entries_of_their_own_and_few_share_a_stretch(count, ite
 
 
 def test_stretches_cover_the_context_evenly(tasks):
-    samples = build(tasks["recite_pairs"], 6000, 250, 10)
+    samples = build(tasks["recite_pairs"], 6000, 250)
     depths = [sample.depth_percent for sample in samples]
     counts, _ = np.histogram(depths, bins=5, range=(0, 100))
     clusters = counts / 5  # the slices of a stretch stand together

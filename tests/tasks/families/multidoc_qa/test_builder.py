@@ -9,48 +9,24 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from scipy.stats import chisquare
+from support.families import build, context_of, names_of, text_of
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.frame import frame_texts
-from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.corpora import documents
 from kveval.tasks.corpora.documents import DOCUMENT_ID, hotpotqa, mixed_library, squad, wikipedia_library
 from kveval.tasks.families.multidoc_qa.builder import DocumentTask, SingleHop, TwoHop
 from kveval.tasks.families.multidoc_qa.scorers import answered
-from kveval.tasks.loader import load_tasks
 from kveval.tasks.outcome import classify
 from kveval.tasks.scoring.text import PROSE
-from kveval.tasks.task import Cell
-from kveval.tasks.task_files import list_tasks
 
-NAMES = [info.name for info in list_tasks() if info.family == "multidoc_qa"]
+NAMES = names_of("multidoc_qa")
 LENGTHS = [4096, 8192]
-STAND_IN = PromptFormat.stand_in()
-
-
-@pytest.fixture(scope="module")
-def tasks():
-    return load_tasks(NAMES)
 
 
 @pytest.fixture(scope="module")
 def built(tasks):
-    return {
-        (name, length): build_samples(tasks[name], cell(name, length), STAND_IN) for name in NAMES for length in LENGTHS
-    }
-
-
-def cell(name, context_length, samples=24, questions=8, seed=1):
-    return Cell(name, context_length, samples, questions, seed, "generated")
-
-
-def context_of(task, sample):
-    text = STAND_IN.decode(sample.prompt.token_ids())
-    head, foot = frame_texts(task, STAND_IN, sample.doc)
-    assert text.startswith(head)
-    assert text.endswith(foot)
-    return text[len(head) : len(text) - len(foot)]
+    return {(name, length): build(tasks[name], length, 24, 8) for name in NAMES for length in LENGTHS}
 
 
 def right_answer(doc):
@@ -92,7 +68,7 @@ def test_an_abstainer_scores_the_absent_share(tasks, name, samples):
     task = tasks[name]
     absent = int(samples * task.metadata.get("absent_share", 0))
     for length in LENGTHS:
-        of_cell = build_samples(task, cell(name, length, samples, 4), STAND_IN)
+        of_cell = build(task, length, samples, 4)
         assert sum(sample.doc["absent"] for sample in of_cell) == absent
         assert sum(task.score(sample.doc, "not stated")["score"] for sample in of_cell) == absent
         for sample in of_cell:
@@ -213,7 +189,7 @@ def test_gold_that_is_removed_is_not_there_and_leaves_another_of_its_article(tas
 
 
 def test_unanswerable_prompts_look_like_any_other(built):
-    texts = [STAND_IN.decode(sample.prompt.token_ids()) for sample in built["qa_unanswerable", 4096]]
+    texts = [text_of(sample) for sample in built["qa_unanswerable", 4096]]
     assert len({text.split("\n\n")[0] for text in texts}) == 1
     for text, sample in zip(texts, built["qa_unanswerable", 4096], strict=True):
         assert text.endswith(f"\n\nQuestion: {sample.doc['question']}\nAnswer:")
@@ -233,10 +209,10 @@ def test_lengths_are_exact_and_contexts_are_shared(built, name, length):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_samples_are_the_same_alone_and_again(tasks, built, name):
-    again = build_samples(tasks[name], cell(name, 4096), PromptFormat.stand_in())
+    again = build(tasks[name], 4096, 24, 8, prompt_format=PromptFormat.stand_in())
     assert [sample.sample_id for sample in again] == [sample.sample_id for sample in built[name, 4096]]
     assert [sample.doc for sample in again] == [sample.doc for sample in built[name, 4096]]
-    other = build_samples(tasks[name], cell(name, 4096, seed=2), STAND_IN)
+    other = build(tasks[name], 4096, 24, 8, seed=2)
     assert {sample.sample_id for sample in again}.isdisjoint(sample.sample_id for sample in other)
     json.dumps(again[0].doc)
 
@@ -299,7 +275,7 @@ def test_shares_out_of_range_are_refused(share):
 
 
 def test_more_questions_than_fit_make_more_haystacks(tasks):
-    samples = build_samples(tasks["qa_two_hop"], cell("qa_two_hop", 2048, 10, 10), STAND_IN)
+    samples = build(tasks["qa_two_hop"], 2048, 10)
     assert len({sample.haystack_id for sample in samples}) == 2
 
 

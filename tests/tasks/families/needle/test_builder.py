@@ -7,10 +7,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.families import build, names_of, text_of
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.haystack import build_samples
-from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.families.needle.builder import (
     KINDS,
     Absent,
@@ -19,12 +18,9 @@ from kveval.tasks.families.needle.builder import (
     OfManyKinds,
     OfOneKind,
 )
-from kveval.tasks.loader import load_tasks
 from kveval.tasks.outcome import classify
-from kveval.tasks.task import Cell
-from kveval.tasks.task_files import list_tasks
 
-NAMES = [info.name for info in list_tasks() if info.family == "needle"]
+NAMES = names_of("needle")
 BUILDERS = [
     OfManyKinds(),
     OfOneKind(keys=16),
@@ -32,23 +28,13 @@ BUILDERS = [
     ManyValues(values=4),
     ManySubjects(keys=16, subjects=4),
 ]
-STAND_IN = PromptFormat.stand_in()
-
-
-@pytest.fixture(scope="module")
-def tasks():
-    return load_tasks(NAMES)
-
-
-def cell(name, context_length, samples=20, questions=10):
-    return Cell(name, context_length, samples, questions, 1, "generated")
 
 
 @pytest.mark.parametrize("context_length", [2048, 4096])
 @pytest.mark.parametrize("name", NAMES)
 def test_whoever_knows_the_answers_scores_one(tasks, name, context_length):
     task = tasks[name]
-    for sample in build_samples(task, cell(name, context_length), STAND_IN):
+    for sample in build(task, context_length):
         text = "It is " + ", ".join(reversed(sample.doc["answers"])) + "."
         metrics = task.score(sample.doc, text)
         assert metrics == {"score": 1.0, "ruler": 1.0}
@@ -58,7 +44,7 @@ def test_whoever_knows_the_answers_scores_one(tasks, name, context_length):
 @pytest.mark.parametrize("name", NAMES)
 def test_an_answer_to_another_question_scores_nothing(tasks, name):
     task = tasks[name]
-    samples = [s for s in build_samples(task, cell(name, 2048, 40), STAND_IN) if not s.doc["absent"]]
+    samples = [s for s in build(task, 2048, 40) if not s.doc["absent"]]
     scores = [
         task.score(sample.doc, ", ".join(other.doc["answers"]))["score"]
         for sample, other in zip(samples, samples[1:] + samples[:1], strict=True)
@@ -71,7 +57,7 @@ def test_an_answer_to_another_question_scores_nothing(tasks, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_naming_every_planted_number_scores_nothing(tasks, name):
     task = tasks[name]
-    for sample in build_samples(task, cell(name, 2048), STAND_IN):
+    for sample in build(task, 2048):
         assert task.score(sample.doc, ", ".join([*sample.doc["answers"], *sample.doc["distractors"]]))["score"] == 0
 
 
@@ -79,18 +65,18 @@ def test_naming_every_planted_number_scores_nothing(tasks, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_an_abstainer_scores_the_absent_share(tasks, name, samples):
     task = tasks[name]
-    built = build_samples(task, cell(name, 2048, samples), STAND_IN)
+    built = build(task, 2048, samples)
     absent = sum(sample.doc["absent"] for sample in built)
     assert absent == int(samples * task.metadata.get("absent_share", 0))
     assert sum(task.score(sample.doc, "not stated")["score"] for sample in built) == absent
 
 
 def test_absent_prompts_look_like_any_other(tasks):
-    samples = build_samples(tasks["niah_absent"], cell("niah_absent", 2048), STAND_IN)
-    shapes = {STAND_IN.decode(s.prompt.token_ids()).split("number for ")[-1].split(" ", 1)[1] for s in samples}
+    samples = build(tasks["niah_absent"], 2048)
+    shapes = {text_of(s).split("number for ")[-1].split(" ", 1)[1] for s in samples}
     assert len(shapes) == 1
     for sample in samples:
-        text = STAND_IN.decode(sample.prompt.token_ids())
+        text = text_of(sample)
         key = sample.doc["question"].split("number for ")[1].split(" ")[0]
         asked, lead = 1, 1
         assert text.count(key) == asked + lead + (not sample.doc["absent"])
@@ -115,7 +101,7 @@ def test_keys_and_values_are_unique_in_a_haystack(builder, count, seed, depth_sh
 
 def test_questions_of_a_haystack_differ(tasks):
     for name in NAMES:
-        samples = build_samples(tasks[name], cell(name, 4096, 10), STAND_IN)
+        samples = build(tasks[name], 4096, 10)
         assert len({sample.doc["question"] for sample in samples}) == 10
 
 

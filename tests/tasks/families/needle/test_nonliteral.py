@@ -11,17 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nltk.stem import SnowballStemmer
 from scipy.stats import chisquare
+from support.families import build, context_of
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.frame import frame_texts
-from kveval.tasks.assembly.haystack import build_samples
-from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.corpora.words import GIVEN_NAMES
 from kveval.tasks.families.needle.nonliteral import FACTS, LANDMARKS, QUESTIONS, Residents
-from kveval.tasks.loader import load_tasks
-from kveval.tasks.task import Cell
 
-STAND_IN = PromptFormat.stand_in()
 STEM = SnowballStemmer("english").stem
 FUNCTION_WORDS = {"a", "already", "and", "been", "from", "has", "in", "is", "of", "on", "only", "out", "that", "the"}
 FUNCTION_WORDS |= {"to", "where", "which", "who"}
@@ -83,19 +78,18 @@ def test_whoever_knows_the_world_finds_the_answer(count, hops, seed, depth_shift
         assert len(question.distractors) == max(16, count) - 1
 
 
-def test_the_context_names_no_place_that_is_asked_for_and_nobody_twice():
-    task = load_tasks(["niah_nonliteral"])["niah_nonliteral"]
-    for sample in build_samples(task, Cell("niah_nonliteral", 4096, 20, 10, 1, "generated"), STAND_IN):
-        head, foot = frame_texts(task, STAND_IN, sample.doc)
-        context = STAND_IN.decode(sample.prompt.token_ids())[len(head) : -len(foot)]
+def test_the_context_names_no_place_that_is_asked_for_and_nobody_twice(tasks):
+    task = tasks["niah_nonliteral"]
+    for sample in build(task, 4096):
+        context = context_of(task, sample)
         place = sample.doc["answer_lead"].removeprefix("The one who has been to ").removesuffix(" is")
         assert place.lower() not in context.lower()
         assert context.count(sample.doc["answers"][0]) == 1
 
 
-def test_facts_are_told_and_asked_in_several_ways_at_all_depths():
-    task = load_tasks(["niah_nonliteral"])["niah_nonliteral"]
-    samples = build_samples(task, Cell("niah_nonliteral", 2048, 200, 10, 1, "generated"), STAND_IN)
+def test_facts_are_told_and_asked_in_several_ways_at_all_depths(tasks):
+    task = tasks["niah_nonliteral"]
+    samples = build(task, 2048, 200)
     counts, _ = np.histogram([sample.depth_percent for sample in samples], bins=10, range=(0, 100))
     assert chisquare(counts).pvalue > 0.05
     assert len({sample.doc["question"][:10] for sample in samples}) == len(QUESTIONS)
@@ -103,9 +97,9 @@ def test_facts_are_told_and_asked_in_several_ways_at_all_depths():
     assert max(answers.values()) < 200 * 0.06
 
 
-def test_guessing_somebody_named_stays_below_the_stated_chance():
-    task = load_tasks(["niah_nonliteral"])["niah_nonliteral"]
-    for sample in build_samples(task, Cell("niah_nonliteral", 2048, 10, 10, 1, "generated"), STAND_IN):
+def test_guessing_somebody_named_stays_below_the_stated_chance(tasks):
+    task = tasks["niah_nonliteral"]
+    for sample in build(task, 2048, 10):
         people = [*sample.doc["answers"], *sample.doc["distractors"]]
         assert sum(task.score(sample.doc, person)["score"] for person in people) / len(people) <= 0.07
 

@@ -9,15 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
+from support.families import build, text_of
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.haystack import build_samples
-from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.families.needle.ordinal import ORDINALS, Readings
-from kveval.tasks.loader import load_tasks
-from kveval.tasks.task import Cell
-
-STAND_IN = PromptFormat.stand_in()
 
 
 @given(count=st.integers(1, 40), keys=st.integers(1, 6), values=st.integers(1, 16), seed=st.integers(0, 10**6))
@@ -32,9 +27,9 @@ def test_a_reader_who_counts_finds_the_answer(count, keys, values, seed):
         assert haystack.needles[question.needles[0]].text.endswith(f"{question.answers[0]}.")
 
 
-def test_every_ordinal_is_asked_and_depths_cover_the_context_evenly():
-    task = load_tasks(["niah_ordinal"])["niah_ordinal"]
-    samples = build_samples(task, Cell("niah_ordinal", 2048, 240, 10, 1, "generated"), STAND_IN)
+def test_every_ordinal_is_asked_and_depths_cover_the_context_evenly(tasks):
+    task = tasks["niah_ordinal"]
+    samples = build(task, 2048, 240)
     counts, _ = np.histogram([sample.depth_percent for sample in samples], bins=10, range=(0, 100))
     assert chisquare(counts).pvalue > 0.05
     ordinals = Counter(re.search(r"the (\w+) time\?", sample.doc["question"])[1] for sample in samples)
@@ -42,11 +37,11 @@ def test_every_ordinal_is_asked_and_depths_cover_the_context_evenly():
     assert chisquare(list(ordinals.values())).pvalue > 0.05
 
 
-def test_guessing_a_reading_of_the_right_counter_stays_below_the_stated_chance():
-    task = load_tasks(["niah_ordinal"])["niah_ordinal"]
-    for sample in build_samples(task, Cell("niah_ordinal", 2048, 10, 10, 1, "generated"), STAND_IN):
+def test_guessing_a_reading_of_the_right_counter_stays_below_the_stated_chance(tasks):
+    task = tasks["niah_ordinal"]
+    for sample in build(task, 2048, 10):
         key = re.search(r"the (\S+) counter", sample.doc["question"])[1]
-        text = STAND_IN.decode(sample.prompt.token_ids())
+        text = text_of(sample)
         readings = re.findall(rf"The {key} counter now shows (\d{{7}})\.", text)
         assert sum(task.score(sample.doc, reading)["score"] for reading in readings) / len(readings) <= 0.13
 

@@ -6,26 +6,19 @@ import random
 import numpy as np
 import pytest
 from scipy.stats import chisquare
+from support.families import build, context_of
 
-from kveval.tasks.assembly.frame import frame_texts
-from kveval.tasks.assembly.haystack import build_samples
-from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.families.needle.pairs import Lookup
-from kveval.tasks.loader import load_tasks
-from kveval.tasks.task import Cell
-
-STAND_IN = PromptFormat.stand_in()
 
 
-@pytest.fixture(scope="module")
-def task():
-    return load_tasks(["kv_lookup"])["kv_lookup"]
+@pytest.fixture
+def task(tasks):
+    return tasks["kv_lookup"]
 
 
 def test_the_context_is_a_json_object_that_holds_the_answers(task):
-    for sample in build_samples(task, Cell("kv_lookup", 4096, 20, 10, 1, "generated"), STAND_IN):
-        head, foot = frame_texts(task, STAND_IN, sample.doc)
-        context = STAND_IN.decode(sample.prompt.token_ids())[len(head) : -len(foot)]
+    for sample in build(task, 4096):
+        context = context_of(task, sample)
         whole = context[: context.rindex(",\n")]
         data = json.loads("{" + whole + "}")
         key = sample.doc["question"].split('"')[1]
@@ -35,13 +28,13 @@ def test_the_context_is_a_json_object_that_holds_the_answers(task):
 
 
 def test_depths_cover_the_context_evenly(task):
-    samples = build_samples(task, Cell("kv_lookup", 8192, 200, 10, 1, "generated"), STAND_IN)
+    samples = build(task, 8192, 200)
     counts, _ = np.histogram([sample.depth_percent for sample in samples], bins=10, range=(0, 100))
     assert chisquare(counts).pvalue > 0.05
 
 
 def test_guessing_a_planted_value_stays_below_the_stated_chance(task):
-    samples = build_samples(task, Cell("kv_lookup", 4096, 10, 10, 1, "generated"), STAND_IN)
+    samples = build(task, 4096, 10)
     for sample in samples:
         values = [*sample.doc["answers"], *sample.doc["distractors"]]
         assert sum(task.score(sample.doc, value)["score"] for value in values) / len(values) <= 0.07

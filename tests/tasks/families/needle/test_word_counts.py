@@ -6,29 +6,17 @@ from itertools import islice
 from math import comb
 
 import pytest
+from support.families import build, context_of
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.frame import frame_texts
-from kveval.tasks.assembly.haystack import build_samples
-from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.corpora.words import MADE_UP_WORD, MADE_UP_WORDS, draw_words, made_up_word
 from kveval.tasks.families.needle.word_counts import CodedText, CommonWords, FrequentWords, WordList
-from kveval.tasks.loader import load_tasks
-from kveval.tasks.task import Cell
-
-STAND_IN = PromptFormat.stand_in()
 
 
-@pytest.fixture(scope="module")
-def tasks():
-    return load_tasks(["common_words", "frequent_words"])
-
-
-def counted(task, context_length, samples, questions, seed=1):
+def counted(task, context_length, samples, questions):
     """Samples and how often each word stands in their context."""
-    for sample in build_samples(task, Cell(task.name, context_length, samples, questions, seed, "generated"), STAND_IN):
-        head, foot = frame_texts(task, STAND_IN, sample.doc)
-        context = STAND_IN.decode(sample.prompt.token_ids())[len(head) : -len(foot)]
+    for sample in build(task, context_length, samples, questions):
+        context = context_of(task, sample)
         words = Counter(context.split())
         asked = sample.doc["question"].partition('the letter "')[2][:1]
         yield sample, Counter({word: n for word, n in words.items() if word.startswith(asked) and word != "..."})

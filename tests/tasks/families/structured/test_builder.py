@@ -8,27 +8,14 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 from scipy.stats import chisquare
+from support.families import build, text_of
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.haystack import build_samples
-from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.families.structured.builder import InProse, InRegister
 from kveval.tasks.families.structured.record_kinds import RECORD_KINDS
-from kveval.tasks.loader import load_tasks
-from kveval.tasks.task import Cell
 
 NAMES = ["extract_record", "extract_many"]
-STAND_IN = PromptFormat.stand_in()
 RIGHT = {"score": 1.0, "field_accuracy": 1.0, "valid": 1.0}
-
-
-@pytest.fixture(scope="module")
-def tasks():
-    return load_tasks(NAMES)
-
-
-def build(task, context_length, samples=20, seed=1):
-    return build_samples(task, Cell(task.name, context_length, samples, 10, seed, "generated"), STAND_IN)
 
 
 def as_written(value):
@@ -49,7 +36,7 @@ def test_whoever_knows_the_records_scores_one(tasks, name, context_length):
 @pytest.mark.parametrize("name", NAMES)
 def test_everything_asked_for_stands_in_the_text(tasks, name):
     for sample in build(tasks[name], 4096):
-        text = STAND_IN.decode(sample.prompt.token_ids())
+        text = text_of(sample)
         answer = json.loads(sample.doc["answers"][0])
         for record in answer if isinstance(answer, list) else [answer]:
             key = record[sample.doc["key"]]
@@ -60,7 +47,7 @@ def test_everything_asked_for_stands_in_the_text(tasks, name):
 
 def test_a_register_has_no_other_record_of_an_asked_group(tasks):
     for sample in build(tasks["extract_many"], 8192):
-        text = STAND_IN.decode(sample.prompt.token_ids())
+        text = text_of(sample)
         answer = json.loads(sample.doc["answers"][0])
         group = sample.doc["question"].split(" is ")[1].removesuffix(" as one JSON array.")
         asked = 1

@@ -7,29 +7,16 @@ from collections import Counter
 
 import pytest
 from jsonschema import Draft202012Validator
+from support.families import build, text_of
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.haystack import build_samples
-from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.corpora import bfcl
 from kveval.tasks.corpora.texts import BFCL
 from kveval.tasks.families.tool_calls.builder import InCatalogue, InConversation
 from kveval.tasks.families.tool_calls.scorers import called
-from kveval.tasks.loader import load_tasks
 from kveval.tasks.scoring.call_match import same_calls
-from kveval.tasks.task import Cell
 
 NAMES = ["tools_catalogue", "tools_conversation"]
-STAND_IN = PromptFormat.stand_in()
-
-
-@pytest.fixture(scope="module")
-def tasks():
-    return load_tasks(NAMES)
-
-
-def build(task, context_length=8192, samples=40, seed=1):
-    return build_samples(task, Cell(task.name, context_length, samples, 10, seed, "generated"), STAND_IN)
 
 
 def test_every_request_is_served_by_its_own_reference_only():
@@ -87,14 +74,14 @@ def test_every_function_has_a_valid_schema_and_a_name_of_its_own():
 
 def test_kinds_take_turns(tasks):
     for name in NAMES:
-        kinds = Counter(sample.doc["kind"] for sample in build(tasks[name]))
+        kinds = Counter(sample.doc["kind"] for sample in build(tasks[name], 8192, 40))
         assert kinds["irrelevant"] == 8
         assert min(kinds["simple"], kinds["multiple"], kinds["parallel"]) >= 10
 
 
 def test_the_catalogue_has_the_functions_of_every_answerable_request_and_none_for_the_others(tasks):
-    for sample in build(tasks["tools_catalogue"]):
-        text = STAND_IN.decode(sample.prompt.token_ids())
+    for sample in build(tasks["tools_catalogue"], 8192, 40):
+        text = text_of(sample)
         head, _, request = text.rpartition("Request: ")
         assert sample.doc["question"] in request
         names = re.findall(r'^\{"name": "([\w-]+)"', head, re.MULTILINE)
@@ -110,8 +97,8 @@ def test_the_catalogue_has_the_functions_of_every_answerable_request_and_none_fo
 
 def test_the_arguments_stand_far_back_and_not_in_the_last_turn(tasks):
     requests = {r.text for kind in ("simple", "multiple", "parallel", "irrelevant") for r in bfcl.requests(kind)}
-    for sample in build(tasks["tools_conversation"]):
-        text = STAND_IN.decode(sample.prompt.token_ids())
+    for sample in build(tasks["tools_conversation"], 8192, 40):
+        text = text_of(sample)
         label = re.search(r"task ([a-z]+-[a-z]+),", sample.doc["question"])[1]
         asked = re.search(rf"Task {label}, for later: (.*)\n", text)[1]
         assert asked in requests
@@ -126,7 +113,7 @@ def test_whoever_sees_the_last_turn_only_scores_no_better_than_one_that_never_ca
     """The guesser knows BFCL: it calls a random request's functions with their right arguments, or its own idea of a
     function with every number and quoted text of the question."""
     rng = random.Random(5)
-    samples = build(tasks[name], samples=100)
+    samples = build(tasks[name], 8192, 100)
     known = [request for kind in ("simple", "multiple", "parallel") for request in bfcl.requests(kind)]
     score = 0.0
     for sample in samples:
