@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from kveval.memory.budget import BudgetFlags, make_budget
+from kveval.memory.budget import make_budget
 from kveval.memory.estimate import MemoryEstimate, estimate
 from kveval.memory.pool import EngineSettings
 from kveval.models.checkpoint import read_model
@@ -55,7 +55,9 @@ def estimate_memory(
     path = Path(model)
     settings = EngineSettings(device, block_size, batched_tokens, tensor_parallel)
     found = read_model(path.parent if path.name == "config.json" else path, "MODEL")
-    budget = make_budget(found.path, BudgetFlags(memory, weights, utilization, cache), tensor_parallel)
+    budget = make_budget(
+        found.path, tensor_parallel, memory=memory, weights=weights, utilization=utilization, cache=cache
+    )
     return estimate(
         found.config,
         str(found.path / "config.json"),

@@ -112,20 +112,18 @@ class ServerPlan(Protocol):
 OpenEngine = Callable[[ServerPlan, ResolvedVariant, Path], Engine]
 
 
-class Launcher(Protocol):
-    """One kind of engine that kveval can launch. `kveval.engines.registry` lists them."""
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """One kind of engine that kveval can launch. `kveval.engines.registry` lists them.
 
-    def find(self, config: EngineConfig) -> Installation:
-        """Returns the engine that `config` names. This may take some seconds.
+    Attributes:
+        find: returns the engine that a configuration names. It may take some seconds, and raises
+            EngineNotInstalledError if there is none, or it does not run.
+        open: returns the server of a variant. `Engine.start` launches it.
+    """
 
-        Raises:
-            EngineNotInstalledError: there is none, or it does not run.
-        """
-        ...
-
-    def open(self, plan: ServerPlan, variant: ResolvedVariant, log_path: Path) -> Engine:
-        """Returns the server of a variant. `Engine.start` launches it."""
-        ...
+    find: Callable[[EngineConfig], Installation]
+    open: OpenEngine
 
 
 def cache_findings(facts: Facts, variant: ResolvedVariant) -> Iterator[Finding]:

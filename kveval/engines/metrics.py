@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Any
 
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
@@ -36,12 +38,23 @@ def metric_families(metrics_text: str) -> list[Metric]:
         return []
 
 
-def cache_config(metrics_text: str) -> dict[str, str]:
-    """Returns the labels of ``vllm:cache_config_info``. Empty if the server has no such metric."""
-    for family in metric_families(metrics_text):
-        if family.name == "vllm:cache_config_info":
-            return dict(family.samples[0].labels) if family.samples else {}
-    return {}
+def cache_facts(metrics_text: str) -> dict[str, Any]:
+    """Returns what ``vllm:cache_config_info`` says, by names of `Facts`. Empty if the server has no such metric."""
+    families = [family for family in metric_families(metrics_text) if family.name == "vllm:cache_config_info"]
+    if not families or not families[0].samples:
+        return {}
+    labels = families[0].samples[0].labels
+    return {
+        "effective_cache_dtype": labels.get("cache_dtype"),
+        "kv_capacity_tokens": _whole_number(labels.get("kv_cache_size_tokens", "")),
+        "block_size": _whole_number(labels.get("block_size", "")),
+        "prefix_caching": {"True": True, "False": False}.get(labels.get("enable_prefix_caching", "")),
+        "skip_layers": labels.get("kv_cache_dtype_skip_layers"),
+    }
+
+
+def _whole_number(text: str) -> int | None:
+    return int(float(text)) if re.fullmatch(r"\d+(\.\d+)?", text) else None
 
 
 def counters(metrics_text: str) -> dict[str, float]:

@@ -18,7 +18,6 @@ from pathlib import Path
 import httpx
 import psutil
 
-from kveval.engines.base import OnStatus
 from kveval.errors import EngineError, UsageError
 from kveval.run.storage import storage
 
@@ -65,14 +64,13 @@ class ServerProcess:
         *,
         health_url: str,
         timeout_s: float,
-        status: Callable[[str], str],
-        on_status: OnStatus,
+        on_log: Callable[[str], None],
     ) -> None:
         """Returns when `health_url` answers with status 200.
 
         Args:
             timeout_s: ``engine.startup_timeout_s`` of the configuration.
-            status: says what the server is doing, from its log.
+            on_log: gets the server's log while it starts.
 
         Raises:
             EngineError: the server cannot be started, dies, or is not healthy in time. Nothing is left running.
@@ -93,7 +91,7 @@ class ServerProcess:
                     raise EngineError(f"{self.name}: {command[0]} cannot be started: {error}") from error
         try:
             async with asyncio.timeout(timeout_s):
-                await self._wait_until_healthy(health_url, lambda: on_status(status(self.log())))
+                await self._wait_until_healthy(health_url, on_log)
         except TimeoutError:
             tail = self.log_tail()
             await self.stop()
@@ -107,7 +105,7 @@ class ServerProcess:
             raise
         self.startup_seconds = time.monotonic() - started
 
-    async def _wait_until_healthy(self, health_url: str, report: Callable[[], None]) -> None:
+    async def _wait_until_healthy(self, health_url: str, on_log: Callable[[str], None]) -> None:
         async with httpx.AsyncClient(timeout=5) as client:
             while True:
                 message = self.exit_message()
@@ -116,7 +114,7 @@ class ServerProcess:
                 with contextlib.suppress(httpx.HTTPError):
                     if (await client.get(health_url)).status_code == httpx.codes.OK:
                         return
-                report()
+                on_log(self.log())
                 await asyncio.sleep(_POLL_SECONDS)
 
     def log(self) -> str:

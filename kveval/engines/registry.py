@@ -8,13 +8,13 @@ from kveval.config.engine import EngineConfig
 from kveval.engines.base import Engine, Installation, Launcher, ServerPlan
 from kveval.engines.openai.engine import AttachedEngine
 from kveval.engines.variants import ResolvedVariant
-from kveval.engines.vllm.engine import VLLMLauncher
+from kveval.engines.vllm.engine import open_vllm
+from kveval.engines.vllm.installation import find_vllm
 from kveval.errors import ConfigError, nearest
 
 LAUNCHERS: dict[str, Launcher] = {
-    "vllm": VLLMLauncher(),
+    "vllm": Launcher(find_vllm, open_vllm),
 }
-DEFAULT_LAUNCHER = "vllm"
 
 
 def find_installation(config: EngineConfig) -> Installation:
@@ -39,7 +39,7 @@ def open_engine(plan: ServerPlan, variant: ResolvedVariant, log_path: Path) -> E
 
 
 def _launcher(config: EngineConfig) -> Launcher:
-    name = config.name or DEFAULT_LAUNCHER
+    name = config.name or "vllm"
     if name not in LAUNCHERS:
         raise ConfigError(f"engine.name: {name!r} is not an engine; {nearest(name, LAUNCHERS)}")
     return LAUNCHERS[name]

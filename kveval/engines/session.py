@@ -74,8 +74,6 @@ class Session:
             prompts: what smoke questions may be made of.
             baseline: the baseline's facts; not established for the baseline itself, or if it never ran.
 
-        Raises:
-            EngineError: the server does not answer.
         """
         async with self.client() as client:
             smoke_result, smoke_findings = await smoke(

@@ -23,8 +23,6 @@ _PASSAGE = (
 # A working language model has a perplexity of tens on plain English. Guessing any token has tens of thousands.
 _GARBAGE_PERPLEXITY = 1000.0
 _GARBAGE_RATIO = 10.0
-_DEFAULT_CHUNK_TOKENS = {"cpu": 2048}
-_OTHER_CHUNK_TOKENS = 8192
 OUTPUT_TOKENS = 16
 
 
@@ -36,7 +34,7 @@ def plain_prompt(prompt_format: PromptFormat) -> Prompt:
 
 def pick_prompt(prompts: Sequence[Prompt], facts: Facts) -> Prompt:
     """Returns the shortest prompt that needs more than one prefill chunk, or else the longest prompt."""
-    chunk = facts.max_num_batched_tokens or _DEFAULT_CHUNK_TOKENS.get(facts.device or "", _OTHER_CHUNK_TOKENS)
+    chunk = facts.max_num_batched_tokens or (2048 if facts.device == "cpu" else 8192)
     by_length = sorted(prompts, key=len)
     return next((prompt for prompt in by_length if len(prompt) > chunk), by_length[-1])
 
@@ -76,7 +74,12 @@ async def _read(client: Client, baseline: float | None) -> tuple[float | None, l
         perplexity = round(await client.perplexity(_PASSAGE), 4)
     except RequestFailedError as error:
         return None, [_failed(f"plain text could not be read: {error}")]
-    return perplexity, _unreadable(perplexity, baseline)
+    if perplexity > _GARBAGE_PERPLEXITY:
+        return perplexity, [_failed(f"perplexity {perplexity:.0f} on plain English: the model does not read")]
+    if baseline is not None and perplexity > baseline * _GARBAGE_RATIO:
+        message = f"perplexity {perplexity:.0f} on plain English, the baseline has {baseline:.0f}"
+        return perplexity, [_failed(message)]
+    return perplexity, []
 
 
 def _repeat(first: EngineAnswer, second: EngineAnswer, facts: Facts) -> list[Finding]:
@@ -87,14 +90,6 @@ def _repeat(first: EngineAnswer, second: EngineAnswer, facts: Facts) -> list[Fin
     if second.cached_tokens == 0 and facts.prefix_caching:
         findings.append(Finding.warning("no_prefix_hit", "a repeated prompt was not found in the prefix cache"))
     return findings
-
-
-def _unreadable(perplexity: float, baseline: float | None) -> list[Finding]:
-    if perplexity > _GARBAGE_PERPLEXITY:
-        return [_failed(f"perplexity {perplexity:.0f} on plain English: the model does not read")]
-    if baseline is not None and perplexity > baseline * _GARBAGE_RATIO:
-        return [_failed(f"perplexity {perplexity:.0f} on plain English, the baseline has {baseline:.0f}")]
-    return []
 
 
 def _problem(answer: EngineAnswer) -> str | None:

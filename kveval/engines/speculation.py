@@ -25,11 +25,11 @@ def judge_drafts(variant: ResolvedVariant, counters: Mapping[str, float]) -> lis
         return []
     if not counters["spec_drafts"]:
         message = "no draft was made over all samples: their answers say nothing about speculative decoding"
-        return [Finding(level="warning", code="speculation_no_drafts", message=message)]
+        return [Finding.warning("speculation_no_drafts", message)]
     if not counters.get("spec_accepted_tokens"):
         drafted = counters.get("spec_draft_tokens", 0.0)
         message = f"none of {drafted:,.0f} draft tokens was accepted: speculating costs time here and saves none"
-        return [Finding(level="warning", code="speculation_none_accepted", message=message)]
+        return [Finding.warning("speculation_none_accepted", message)]
     return []
 
 
@@ -76,7 +76,7 @@ def judge_partner(variant: ResolvedVariant, variants: Iterable[ResolvedVariant])
     """Warns if no other variant can show what speculation changes."""
     if variant.config.speculative_config is None or variant.role not in _COMPARED or partner_of(variant, variants):
         return []
-    return [Finding(level="warning", code="speculation_alone", message=_alone(variant))]
+    return [Finding.warning("speculation_alone", _alone(variant))]
 
 
 def _alone(variant: ResolvedVariant) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from kveval.errors import UsageError
 
 GIB = 1 << 30
+DEFAULT_UTILIZATION = 0.9
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT])(i?)B?", re.IGNORECASE)
 _POWER = {"k": 1, "m": 2, "g": 3, "t": 4}
 
@@ -73,46 +74,41 @@ class Budget:
     weight_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetFlags:
-    """Sizes as the command line takes them.
+def make_budget(
+    folder: Path,
+    tensor_parallel: int = 1,
+    *,
+    memory: str | None = None,
+    weights: str | None = None,
+    utilization: float = DEFAULT_UTILIZATION,
+    cache: str | None = None,
+) -> Budget | None:
+    """Return the budget for the checkpoint in `folder`; None when neither memory nor cache is given.
 
-    Attributes:
+    Args:
+        tensor_parallel: devices that share the weights evenly.
         memory: of one device.
         weights: over all devices; None = the checkpoint's files.
         utilization: share of the memory the engine may use.
         cache: of one device, in place of the others.
-    """
-
-    memory: str | None = None
-    weights: str | None = None
-    utilization: float = 0.9
-    cache: str | None = None
-
-
-def make_budget(folder: Path, flags: BudgetFlags, tensor_parallel: int = 1) -> Budget | None:
-    """Return the budget for the checkpoint in `folder`; None when neither memory nor cache is given.
-
-    `tensor_parallel` devices share the weights evenly.
 
     Raises:
         UsageError: flags that cannot be used together, no size, no weights, or nothing left after the weights.
     """
-    utilization = flags.utilization
-    if flags.memory is None:
+    if memory is None:
         for flag, given in (
-            ("--weights", flags.weights is not None),
-            ("--utilization", utilization != BudgetFlags().utilization),
+            ("--weights", weights is not None),
+            ("--utilization", utilization != DEFAULT_UTILIZATION),
         ):
             if given:
                 raise UsageError(f"{flag}: has a meaning only with --memory, which is not given; use both")
-        return None if flags.cache is None else Budget(parse_size(flags.cache, "--cache"))
-    if flags.cache is not None:
+        return None if cache is None else Budget(parse_size(cache, "--cache"))
+    if cache is not None:
         raise UsageError("--cache: is what --memory leaves after the weights; use one of the two")
-    memory_bytes = parse_size(flags.memory, "--memory")
+    memory_bytes = parse_size(memory, "--memory")
     if not 0 < utilization <= 1:
         raise UsageError(f"--utilization: {utilization} is not a share of the memory; use a number above 0 and up to 1")
-    total = weight_bytes(folder) if flags.weights is None else parse_size(flags.weights, "--weights")
+    total = weight_bytes(folder) if weights is None else parse_size(weights, "--weights")
     if not total:
         raise UsageError(f"--weights: {folder} has no weight files; use their size, such as --weights 16GiB")
     per_rank = total // tensor_parallel

@@ -116,10 +116,9 @@ def estimate(
     architecture = read_architecture(config, source, settings.tensor_parallel)
     chosen = _lengths(lengths, window)
     in_flight = settings.in_flight_tokens(budget.memory_bytes if budget else None)
-    block_tokens = settings.block_tokens_of(architecture)
     sizes = []
     for dtype in formats_for(architecture, formats):
-        pool = make_pool(architecture, dtype, block_tokens, settings.device)
+        pool = make_pool(architecture, dtype, settings)
         sizes.append(_of_format(architecture, dtype, pool, chosen, budget, in_flight, window or max(chosen)))
     return MemoryEstimate(
         model_type=architecture.model_type,

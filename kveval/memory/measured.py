@@ -65,5 +65,5 @@ def _theory(config: Mapping[str, Any], source: str, facts: Facts, cache_bytes: i
     if reason:
         raise UsageError(f"{dtype.name}: {reason}")
     settings = EngineSettings("cpu" if facts.device == "cpu" else "gpu", facts.block_size, facts.max_num_batched_tokens)
-    pool = make_pool(architecture, dtype, settings.block_tokens_of(architecture), settings.device)
+    pool = make_pool(architecture, dtype, settings)
     return capacity_tokens(pool, cache_bytes, window, settings.in_flight_tokens(None))

@@ -147,17 +147,13 @@ class BlockPool:
         return cache_bytes // self.block_bytes
 
 
-def make_pool(architecture: Architecture, dtype: CacheDtype, block_tokens: int, device: str = "gpu") -> BlockPool:
-    """Return the pool that vLLM makes for `architecture` in `dtype`.
-
-    Args:
-        block_tokens: the block size asked for.
-        device: gpu or cpu.
-    """
+def make_pool(architecture: Architecture, dtype: CacheDtype, settings: EngineSettings) -> BlockPool:
+    """Return the pool that vLLM makes for `architecture` in `dtype`."""
+    block_tokens = settings.block_tokens_of(architecture)
     largest = max(token_bytes(dtype, layer) for layer in architecture.attention)
     states = [layer.state_bytes for layer in architecture.layers if isinstance(layer, StateLayer)]
     if states:
-        block_tokens = _aligned(architecture, max(states), largest, block_tokens, device)
+        block_tokens = _aligned(architecture, max(states), largest, block_tokens, settings.device)
     pages = [
         _Page(layer, block_tokens, largest * block_tokens)
         if isinstance(layer, StateLayer)

@@ -152,17 +152,13 @@ class RunDirectory:
             raise RunDirectoryError(f"{self.manifest_path}: {first_problem(error)}") from error
 
     def write_manifest(self, manifest: Manifest) -> None:
-        write_atomically(self.manifest_path, to_json(manifest.model_dump(mode="json"), indent=1) + "\n")
+        write_atomically(self.manifest_path, to_json(manifest, indent=1) + "\n")
 
     def write_samples(self, rows: Iterable[SampleRow]) -> None:
-        write_atomically(self.samples_path, "".join(to_json(row.model_dump(mode="json")) + "\n" for row in rows))
+        write_atomically(self.samples_path, "".join(to_json(row) + "\n" for row in rows))
 
     def samples(self) -> Iterator[SampleRow]:
-        """Yields every sample of the run.
-
-        Raises:
-            RunDirectoryError: a line is broken; the message names it.
-        """
+        """Yields every sample of the run. Raises RunDirectoryError if a line is broken."""
         yield from _read_lines(self.samples_path, SampleRow, torn_tail=False)
 
     def records(self, variant: str) -> Iterator[Record]:
@@ -192,7 +188,7 @@ class RunDirectory:
         self._append(path, record)
 
     def _append(self, path: Path, record: Record) -> None:
-        line = (to_json(record.model_dump(mode="json")) + "\n").encode()
+        line = (to_json(record) + "\n").encode()
         with storage(path):
             file = self._appending.get(path)
             if file is None:

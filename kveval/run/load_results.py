@@ -230,4 +230,4 @@ def read_load(run_dir: Path) -> LoadDocument | None:
 
 
 def write_load(run_dir: Path, document: LoadDocument) -> None:
-    write_atomically(run_dir / LOAD_FILE, to_json(document.model_dump(mode="json"), indent=1) + "\n")
+    write_atomically(run_dir / LOAD_FILE, to_json(document, indent=1) + "\n")

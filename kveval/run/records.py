@@ -111,7 +111,7 @@ def unpack_logprobs(packed: str) -> tuple[np.ndarray, np.ndarray]:
     """Returns what `pack_logprobs` packed: (int32 [tokens, k], float32 [tokens, k]).
 
     Raises:
-        RunDirectoryError: `pack_logprobs` did not make this string.
+        RunDirectoryError: it did not make this string.
     """
     try:
         inflater = zlib.decompressobj()

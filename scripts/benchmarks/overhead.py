@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import httpx
 
 from benchmarks.server import Server
-from kveval.engines.client.client import Client
+from kveval.engines.client.access import Access
+from kveval.engines.client.request import body_of
 from kveval.measure.haystacks import group_by_haystack
 from kveval.measure.plan.plan import Plan
 from kveval.measure.records import request_of
@@ -59,9 +60,11 @@ class Round(NamedTuple):
 
 def _bodies(plan: Plan, server: Server) -> Iterator[list[bytes]]:
     """Yields every request of the sweep as it is sent, one list per haystack."""
-    client = Client(server.engine.base_url, server.engine.model_name, plan.config.requests, lambda: None)
+    model, logprobs = server.engine.model_name, plan.config.requests.logprobs
     for group in group_by_haystack(plan.samples):
-        yield [json.dumps(client.body(request_of(sample))[0]).encode() for sample in group.samples]
+        requests = [request_of(sample) for sample in group.samples]
+        bodies = [body_of(r, model=model, logprobs=logprobs, access=Access(), spell=None)[0] for r in requests]
+        yield [json.dumps(body).encode() for body in bodies]
 
 
 async def _bare(server: Server, haystacks: list[list[bytes]], max_in_flight: int) -> Round:

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kveval.errors import UsageError
-from kveval.memory.budget import GIB, BudgetFlags, make_budget, parse_size, weight_bytes
+from kveval.memory.budget import GIB, make_budget, parse_size, weight_bytes
 
 
 @pytest.mark.parametrize(
@@ -51,14 +52,14 @@ def test_a_broken_index_is_ignored(tmp_path: Path, index: str) -> None:
 
 def test_budget(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"w" * 1000)
-    assert make_budget(tmp_path, BudgetFlags()) is None
-    budget = make_budget(tmp_path, BudgetFlags(memory="1GiB", utilization=0.5))
+    assert make_budget(tmp_path) is None
+    budget = make_budget(tmp_path, memory="1GiB", utilization=0.5)
     assert budget is not None
     assert (budget.cache_bytes, budget.weight_bytes) == (GIB // 2 - 1000, 1000)
-    shared = make_budget(tmp_path, BudgetFlags(memory="80GiB", weights="100GiB"), 4)
+    shared = make_budget(tmp_path, 4, memory="80GiB", weights="100GiB")
     assert shared is not None
     assert (shared.cache_bytes, shared.weight_bytes) == ((72 - 25) * GIB, 25 * GIB)
-    given = make_budget(tmp_path, BudgetFlags(cache="2GiB"))
+    given = make_budget(tmp_path, cache="2GiB")
     assert given is not None
     assert (given.cache_bytes, given.memory_bytes) == (2 * GIB, None)
 
@@ -67,20 +68,20 @@ def test_budget(tmp_path: Path) -> None:
     ("flags", "words"),
     [
         # Without weights too, the flag that is wrong is the one named.
-        (BudgetFlags(memory="80"), ["--memory: '80' is not a size"]),
-        (BudgetFlags(memory="80GiB"), ["--weights: ", "has no weight files", "such as --weights 16GiB"]),
-        (BudgetFlags(memory="80GiB", cache="2GiB"), ["--cache", "use one of the two"]),
-        (BudgetFlags(memory="80GiB", weights="16"), ["--weights: '16' is not a size"]),
-        (BudgetFlags(memory="80GiB", weights="16GiB", utilization=1.1), ["--utilization: 1.1", "up to 1"]),
-        (BudgetFlags(memory="80GiB", weights="16GiB", utilization=float("nan")), ["--utilization: nan"]),
+        ({"memory": "80"}, ["--memory: '80' is not a size"]),
+        ({"memory": "80GiB"}, ["--weights: ", "has no weight files", "such as --weights 16GiB"]),
+        ({"memory": "80GiB", "cache": "2GiB"}, ["--cache", "use one of the two"]),
+        ({"memory": "80GiB", "weights": "16"}, ["--weights: '16' is not a size"]),
+        ({"memory": "80GiB", "weights": "16GiB", "utilization": 1.1}, ["--utilization: 1.1", "up to 1"]),
+        ({"memory": "80GiB", "weights": "16GiB", "utilization": float("nan")}, ["--utilization: nan"]),
         (
-            BudgetFlags(memory="16GiB", weights="16GiB"),
+            {"memory": "16GiB", "weights": "16GiB"},
             ["--memory: 16.00 GiB x 0.9 = 14.40 GiB", "the weights take 16.00 GiB", "more than 17.78 GiB"],
         ),
     ],
 )
-def test_invalid_budgets_are_refused(tmp_path: Path, flags: BudgetFlags, words: list[str]) -> None:
+def test_invalid_budgets_are_refused(tmp_path: Path, flags: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
-        make_budget(tmp_path, flags)
+        make_budget(tmp_path, **flags)
     for word in words:
         assert word in str(caught.value)

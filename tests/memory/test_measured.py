@@ -16,7 +16,7 @@ from kveval.config.engine import EngineConfig
 from kveval.config.variant import VariantConfig
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm.engine import VLLMEngine
-from kveval.engines.vllm.installation import find_installation
+from kveval.engines.vllm.installation import find_vllm
 from kveval.memory.budget import GIB
 from kveval.memory.measured import CapacityComparison, compare_capacity
 from kveval.models.demo import DEMO_MODELS
@@ -101,7 +101,7 @@ async def test_a_server_reports_what_theory_says(
     folder = smollm2 if model == "smollm2" else DEMO_MODELS[model].checkpoint
     variant = ResolvedVariant("v", VariantConfig(name="v", kv_cache_dtype=dtype), dtype, None, "candidate")
     engine = VLLMEngine(
-        variant, config=EngineConfig(kv_cache_gib=1), installation=find_installation(EngineConfig()), model=folder,
+        variant, config=EngineConfig(kv_cache_gib=1), installation=find_vllm(EngineConfig()), model=folder,
         max_model_len=5000, logprobs=1, log_path=tmp_path / "engine.log",
     )  # fmt: skip
     await engine.start(lambda _: None)

@@ -55,7 +55,7 @@ def test_layers_with_other_heads_share_pages_by_their_tokens() -> None:
 
 
 def test_ranks_share_a_state() -> None:
-    pool = make_pool(published("qwen3-next-80b-a3b", 2), parse_format("bf16"), 16)
+    pool = make_pool(published("qwen3-next-80b-a3b", 2), parse_format("bf16"), EngineSettings())
     # Half the state and half the bytes of a token: the block stays what it was.
     assert pool.block_tokens == 544
 
@@ -85,6 +85,8 @@ def test_vllms_allocator_makes_the_same_pool() -> None:
     answers = json.loads(ran.stdout.splitlines()[-1])
     assert len(answers) == len(cases)
     for case, answer in zip(cases, answers, strict=True):
-        pool = make_pool(read_architecture(case["config"], case["name"]), parse_format(case["format"]), 16)
+        pool = make_pool(
+            read_architecture(case["config"], case["name"]), parse_format(case["format"]), EngineSettings()
+        )
         ours = [pool.blocks_in(cache), capacity_tokens(pool, cache, case["length"], in_flight)]
         assert ours == answer, (case["name"], case["format"], case["length"])

@@ -18,7 +18,7 @@ from kveval.config.variant import VariantConfig
 from kveval.engines.client.client import Client
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm.engine import VLLMEngine
-from kveval.engines.vllm.installation import find_installation
+from kveval.engines.vllm.installation import find_vllm
 from kveval.measure.plan.plan import Plan, make_plan
 from kveval.measure.records import record_of, request_of
 from kveval.resources import tasks_directory
@@ -52,7 +52,7 @@ def settings(model: Path, **engine_args: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def plan(smollm2: Path) -> Plan:
-    return make_plan(validate_config(settings(smollm2, **TOOL_FLAGS)), find_installation(EngineConfig()))
+    return make_plan(validate_config(settings(smollm2, **TOOL_FLAGS)), find_vllm(EngineConfig()))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -12,7 +12,7 @@ from kveval.config.variant import VariantConfig
 from kveval.engines.base import NOTHING_TO_LAUNCH
 from kveval.engines.variants import resolve
 from kveval.engines.vllm.engine import VLLMEngine
-from kveval.engines.vllm.installation import find_installation
+from kveval.engines.vllm.installation import find_vllm
 from kveval.load.plan import make_load_plan
 from kveval.load.run import run_load
 from kveval.measure.plan.plan import make_plan
@@ -34,7 +34,7 @@ async def test_a_vllm_server_reveals_its_facts_and_outlives_the_sweep(
 ) -> None:
     monkeypatch.setenv("VLLM_TEST_KEY", KEY)
     engine_config = EngineConfig(kv_cache_gib=1)
-    installation = find_installation(engine_config)
+    installation = find_vllm(engine_config)
     theirs = VariantConfig(name="theirs", kv_cache_dtype="bfloat16", engine_args={"api-key": KEY})
     server = VLLMEngine(
         resolve(theirs, installation.device, "baseline"),

@@ -17,7 +17,7 @@ from kveval.config.variant import VariantConfig
 from kveval.engines.base import Installation
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm.engine import VLLMEngine
-from kveval.engines.vllm.installation import find_installation
+from kveval.engines.vllm.installation import find_vllm
 from kveval.errors import EngineError
 
 pytestmark = [
@@ -31,7 +31,7 @@ MakeEngine = Callable[..., VLLMEngine]
 
 @pytest.fixture(scope="module")
 def installation() -> Installation:
-    return find_installation(EngineConfig())
+    return find_vllm(EngineConfig())
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from kveval.config.engine import EngineConfig
 from kveval.config.variant import VariantConfig
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm.engine import VLLMEngine
-from kveval.engines.vllm.installation import find_installation
+from kveval.engines.vllm.installation import find_vllm
 from kveval.resources import tasks_directory
 from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
@@ -63,7 +63,7 @@ async def test_plain_lm_eval_scores_kvevals_prompts(one_engine: None, smollm2: P
     engine = VLLMEngine(
         ResolvedVariant("bf16", VariantConfig(name="bf16", kv_cache_dtype="bfloat16"), "bfloat16", None, "baseline"),
         config=EngineConfig(kv_cache_gib=1, args={"enforce-eager": True}),
-        installation=find_installation(EngineConfig()),
+        installation=find_vllm(EngineConfig()),
         model=smollm2,
         max_model_len=2048,
         logprobs=20,

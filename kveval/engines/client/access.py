@@ -46,11 +46,7 @@ class Access:
     answers_as: str | None = None
 
     def http(self, base_url: str, timeout: httpx.Timeout) -> httpx.AsyncClient:
-        """Returns a client that follows no redirect: the key is for the configured address only.
-
-        Raises:
-            ConfigError: `ca_file` cannot be read.
-        """
+        """Returns a client that follows no redirect: the key is for the configured address only."""
         return httpx.AsyncClient(
             base_url=base_url,
             timeout=timeout,
@@ -89,9 +85,20 @@ class Access:
         return text if self.api_key is None or len(self.api_key) < _LEAST_SECRET else self._scrub(text)
 
     def entry_of(self, models: Any, name: str) -> dict[str, Any] | None:
-        """Returns `served_entry` without the key."""
-        entry = served_entry(models, name)
-        return entry and {key: self.data(value) if isinstance(value, str) else value for key, value in entry.items()}
+        """Returns what tells apart models of one name in an answer of ``/v1/models``. None if `name` is not listed."""
+        entries = models.get("data") if isinstance(models, Mapping) else None
+        for entry in entries if isinstance(entries, list) else []:
+            if isinstance(entry, Mapping) and entry.get("id") == name:
+                meta = entry.get("meta")
+                kept = {key: entry.get(key) for key in ("id", "root", "parent", "max_model_len")}
+                # llama.cpp's server.
+                kept |= {key: meta.get(key) for key in ("n_params", "size") if isinstance(meta, Mapping)}
+                return {
+                    key: self.data(value) if isinstance(value, str) else value
+                    for key, value in kept.items()
+                    if value and isinstance(value, str | int | float)
+                }
+        return None
 
     def _scrub(self, text: str) -> str:
         """Removes the key and long beginnings of it, in the spellings of plain text, URLs and JSON."""
@@ -110,16 +117,3 @@ class Access:
             ]
             text = before + "".join(_HIDDEN + part[rest:] for part, rest in zip(after, rests, strict=True))
         return text
-
-
-def served_entry(models: Any, name: str) -> dict[str, Any] | None:
-    """Returns what tells apart models of one name in an answer of ``/v1/models``. None if `name` is not listed."""
-    entries = models.get("data") if isinstance(models, Mapping) else None
-    for entry in entries if isinstance(entries, list) else []:
-        if isinstance(entry, Mapping) and entry.get("id") == name:
-            meta = entry.get("meta")
-            kept = {key: entry.get(key) for key in ("id", "root", "parent", "max_model_len")}
-            # llama.cpp's server.
-            kept |= {key: meta.get(key) for key in ("n_params", "size") if isinstance(meta, Mapping)}
-            return {key: value for key, value in kept.items() if value and isinstance(value, str | int | float)}
-    return None

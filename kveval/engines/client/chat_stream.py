@@ -48,11 +48,7 @@ class ChatOutput:
         return (f"<think>{self.reasoning}</think>" if self.reasoning else "") + self.content
 
     def completion_choice(self, choice: Mapping[str, Any]) -> dict[str, Any]:
-        """Adds a chunk, or a whole message, and returns it as the completion endpoint would spell it.
-
-        Raises:
-            AttributeError, TypeError, ValueError, LookupError: this is not what a chat endpoint sends.
-        """
+        """Adds a chunk, or a whole message, and returns it as the completion endpoint would spell it."""
         delta = choice.get("delta") or choice.get("message") or {}
         said = delta.get("content") or ""
         self.content += said

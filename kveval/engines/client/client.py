@@ -7,7 +7,6 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import httpx
 import tenacity
@@ -15,7 +14,7 @@ import tenacity
 from kveval.config.engine import RequestsConfig
 from kveval.engines.client.access import Access
 from kveval.engines.client.answer import EngineAnswer
-from kveval.engines.client.dialect import CHAT_COMPLETIONS, COMPLETIONS, Dialect, Spell
+from kveval.engines.client.dialect import CHAT_COMPLETIONS, COMPLETIONS, Spell
 from kveval.engines.client.events import TooLongError, is_event_stream, read_events
 from kveval.engines.client.failures import RequestFailedError, RetryPolicy, http_failure
 from kveval.engines.client.reader import AnswerReader, unicode
@@ -30,7 +29,7 @@ class Client:
     Args:
         exit_message: returns why the server is gone, or None. A dead server is not asked again.
         spell: turns token ids into text, for a server that takes no ids; see `body_of`.
-        ids_by_text: returns ids by token text, for a server that names tokens by text. Called only for such a server.
+        ids_by_text: returns ids by token text. Called only for a server that names tokens by text.
     """
 
     def __init__(
@@ -58,20 +57,11 @@ class Client:
     async def __aexit__(self, *_: object) -> None:
         await self._http.aclose()
 
-    def body(self, request: EngineRequest) -> tuple[dict[str, Any], int]:
-        """Returns the JSON body of `request`, and how many prompt tokens the server should count."""
-        return body_of(
-            request,
-            model=self._model,
-            logprobs=self._config.logprobs,
-            dialect=self.access.dialect,
-            spell=self._spell,
-            salt=self.access.cache_salt,
-        )
-
     async def ask(self, request: EngineRequest) -> EngineAnswer:
         """Returns the answer. Raises nothing that a server can cause: a failure is an answer with `error_kind`."""
-        body, sent_tokens = self.body(request)
+        body, sent_tokens = body_of(
+            request, model=self._model, logprobs=self._config.logprobs, access=self.access, spell=self._spell
+        )
         content = json.dumps(body, separators=(",", ":")).encode()
         answer = EngineAnswer()
         retrying = self._retrying()
@@ -185,13 +175,15 @@ class Client:
 
     async def _perplexity(self, text: str) -> float:
         body = {"model": self._model, "prompt": text, "max_tokens": 1, "temperature": 0.0}
+        is_echoed = self.access.dialect.perplexity == "echo"
+        wanted = {"echo": True, "logprobs": 1} if is_echoed else {"prompt_logprobs": 0}
         try:
-            response = await self._http.post(COMPLETIONS, json=body | perplexity_fields(self.access.dialect))
+            response = await self._http.post(COMPLETIONS, json=body | wanted)
         except httpx.HTTPError as error:
             raise RequestFailedError("connection", self._exit_message() or repr(error), retry=False) from error
         if response.status_code != httpx.codes.OK:
             raise http_failure(response)
-        return perplexity_of(response.content, self.access.dialect)
+        return _perplexity_of(response.content, is_echoed=is_echoed)
 
     async def metrics_text(self) -> str:
         """Returns the Prometheus text of /metrics. Empty if the server has none."""
@@ -210,21 +202,12 @@ class Client:
             return False
 
 
-def perplexity_fields(dialect: Dialect) -> dict[str, Any]:
-    """Returns the fields of a request that ask for the logprobs of its prompt."""
-    return {"echo": True, "logprobs": 1} if dialect.perplexity == "echo" else {"prompt_logprobs": 0}
-
-
-def perplexity_of(content: bytes, dialect: Dialect) -> float:
-    """Returns the perplexity of the prompt that `content` answers.
-
-    Raises:
-        RequestFailedError: the logprobs are missing, or the perplexity is not finite.
-    """
+def _perplexity_of(content: bytes, *, is_echoed: bool) -> float:
+    """Returns the perplexity of the prompt that `content` answers."""
     try:
         whole = json.loads(content)
         choice = whole["choices"][0]
-        if dialect.perplexity == "echo":
+        if is_echoed:
             # The first token has no logprob. After the prompt may come the token that was generated.
             values = choice["logprobs"]["token_logprobs"][1 : whole["usage"]["prompt_tokens"]]
         else:

@@ -67,7 +67,7 @@ class RequestFailedError(Exception):
 
 
 def broken_stream(message: str) -> RequestFailedError:
-    """The message holds the whole event: `Access.message` hides the key in it and cuts it afterwards."""
+    """Pass the whole event in `message`: `Access.message` hides the key in it and cuts it afterwards."""
     return RequestFailedError("broken_stream", message, retry=True)
 
 

@@ -20,14 +20,8 @@ _BROKEN_OFF = ("abort", "error")
 def named_by_id(event: Mapping[str, Any], ids: Mapping[str, int]) -> tuple[dict[str, Any], bool]:
     """Returns the event with ``token_id:N`` in place of texts, and whether every output token has an id.
 
-    Alternatives without an id are left out. If an output token has no id, all logprobs of the event are left out:
-    the rest would stand at wrong positions.
-
-    Args:
-        ids: id by text, of every token whose text no other token has.
-
-    Raises:
-        AttributeError, TypeError, LookupError: this is not what a completion endpoint sends.
+    `ids` holds every token whose text no other token has. Alternatives without an id are left out. If an output token
+    has no id, all logprobs of the event are left out: the rest would stand at wrong positions.
     """
     choices = list(_named(event.get("choices") or (), ids))
     return {**event, "choices": [choice for choice, _ in choices]}, all(whole for _, whole in choices)
@@ -54,7 +48,6 @@ class AnswerReader:
     """Adds the events of one attempt to `answer`.
 
     Args:
-        is_chat: the events come from the chat endpoint.
         ids_by_text: ids of tokens by their texts, if the server names tokens by text.
         is_every_chunk_a_token: count a chunk without text as a token too. After random prompts, tokens may end inside
             a character, and such a chunk has no text yet.
@@ -75,11 +68,7 @@ class AnswerReader:
         self._all_named = True
 
     def take(self, event: dict[str, Any], elapsed_ms: float) -> None:
-        """Adds one event.
-
-        Raises:
-            RequestFailedError: this is not what such a server sends.
-        """
+        """Adds one event. Raises RequestFailedError if this is not what such a server sends."""
         try:
             self._take(event, elapsed_ms)
         except (AttributeError, TypeError, ValueError, LookupError, OverflowError) as error:

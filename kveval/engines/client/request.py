@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from kveval.engines.client.access import Access
 from kveval.engines.client.chat_stream import chat_fields
-from kveval.engines.client.dialect import Dialect, Spell
+from kveval.engines.client.dialect import Spell
 from kveval.tasks.sample import Chat
 
 
@@ -32,7 +33,7 @@ class EngineRequest:
 
 
 def body_of(
-    request: EngineRequest, *, model: str, logprobs: int, dialect: Dialect, spell: Spell | None, salt: str | None
+    request: EngineRequest, *, model: str, logprobs: int, access: Access, spell: Spell | None
 ) -> tuple[dict[str, Any], int]:
     """Returns the JSON body of `request`, and how many prompt tokens the server should count.
 
@@ -40,8 +41,8 @@ def body_of(
         logprobs: alternatives wanted per output token.
         spell: turns token ids into text and counts the tokens of that text. The count can differ from the number of
             ids: where two pieces of a prompt meet, a tokenizer may make other tokens. None if the server takes ids.
-        salt: used if the request has no salt.
     """
+    dialect = access.dialect
     body: dict[str, Any] = {
         "model": model,
         "max_tokens": request.max_output_tokens,
@@ -64,8 +65,9 @@ def body_of(
             body |= {"logprobs": wanted, "return_tokens_as_token_ids": True}
     if request.stop:
         body["stop"] = list(request.stop)
-    if request.cache_salt or salt:
-        body["cache_salt"] = request.cache_salt or salt
+    salt = request.cache_salt or access.cache_salt
+    if salt:
+        body["cache_salt"] = salt
     if request.ignore_eos:
         body["ignore_eos"] = True
     return {key: value for key, value in body.items() if key not in dialect.unknown_fields}, tokens

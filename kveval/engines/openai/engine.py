@@ -89,11 +89,7 @@ class AttachedEngine:
         )
 
     async def _find_model(self, http: httpx.AsyncClient) -> Mapping[str, Any]:
-        """Returns what the server says of the model.
-
-        Raises:
-            FactsError: the server has other models, or its window is too short.
-        """
+        """Returns what the server says of the model. Raises FactsError if it has others, or too short a window."""
         models = await self._json(http, "/v1/models")
         entry = self.access.entry_of(models, self.model_name)
         if entry is None:
@@ -122,11 +118,7 @@ class AttachedEngine:
             raise EngineError(f"{self._whose}{path}: not JSON; use: an OpenAI-compatible server") from error
 
     async def _send(self, http: httpx.AsyncClient, method: str, path: str, body: Any = None) -> httpx.Response:
-        """Sends one request. Waits while the server is overloaded or still starting.
-
-        Raises:
-            EngineError: nothing answers, or the server refuses us.
-        """
+        """Sends one request. Waits while the server is overloaded or still starting."""
         waited = 0.0
         while True:
             try:
@@ -199,11 +191,7 @@ class AttachedEngine:
         return judge_attached(facts, self.variant, baseline)
 
     async def _optional(self, http: httpx.AsyncClient, path: str) -> str | None:
-        """Returns what not every server has, or None.
-
-        Raises:
-            EngineError: the server does not answer at all.
-        """
+        """Returns what not every server has, or None."""
         try:
             response = await http.get(path)
         except httpx.HTTPError as error:

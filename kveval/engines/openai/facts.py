@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from kveval.config.endpoint import EndpointConfig
 from kveval.engines.client.dialect import Dialect
-from kveval.engines.metrics import cache_config
+from kveval.engines.metrics import cache_facts
 from kveval.engines.variants import ResolvedVariant
 from kveval.formats.registry import CACHE_DTYPES, is_unquantized
 from kveval.run.facts import Facts
@@ -32,19 +31,17 @@ def attached_facts(
         metrics_text: of /metrics; only vLLM's names its cache.
         served: the model's entry in /v1/models; `answers_as`: its name in answers.
     """
-    cache = cache_config(metrics_text)
+    cache = cache_facts(metrics_text)
     established: dict[str, Any] = {
         "engine_version": _version(version, is_vllm=bool(cache)),
-        "effective_cache_dtype": cache.get("cache_dtype"),
-        "kv_capacity_tokens": _number(cache.get("kv_cache_size_tokens")),
-        "prefix_caching": {"True": True, "False": False}.get(cache.get("enable_prefix_caching", "")),
         "max_model_len": served.get("max_model_len"),
+        **cache,
     }
     said = endpoint.declared.model_dump(exclude_none=True)
     if variant.kv_cache_dtype != "auto":
         said["effective_cache_dtype"] = variant.kv_cache_dtype
     # The checkpoint decides whether auto is a quantized cache, and which scales a cache with one per tensor has.
-    reported = CACHE_DTYPES.get(cache.get("cache_dtype", ""))
+    reported = CACHE_DTYPES.get(cache.get("effective_cache_dtype") or "")
     if reported is not None and reported.name != "auto" and reported.scaling != "per_tensor":
         established["scales"] = reported.scaling
     if variant.kv_cache_dtype != "auto" and is_unquantized(variant.kv_cache_dtype):
@@ -55,8 +52,6 @@ def attached_facts(
     return Facts(
         requested_cache_dtype=variant.kv_cache_dtype,
         storage="native",
-        block_size=_number(cache.get("block_size")),
-        skip_layers=cache.get("kv_cache_dtype_skip_layers"),
         endpoint=endpoint.url,
         served_model=json.dumps(served, sort_keys=True),
         answers_as=answers_as,
@@ -78,7 +73,3 @@ def _version(body: str | None, *, is_vllm: bool) -> str | None:
     if not isinstance(version, str) or not version:
         return None
     return f"vLLM {version}" if is_vllm else version
-
-
-def _number(text: str | None) -> int | None:
-    return int(float(text)) if text and re.fullmatch(r"\d+(\.\d+)?", text) else None

@@ -73,11 +73,7 @@ class DialectProbe:
     _sent: Any = field(init=False, default=None)
 
     async def find(self) -> Dialect:
-        """Returns the dialect.
-
-        Raises:
-            NoPromptError: the server takes no prompt.
-        """
+        """Returns the dialect. Raises NoPromptError if the server takes no form of prompt."""
         dialect = await self._prompt_form()
         unknown = frozenset([name async for name in self._unknown_fields()])
         dialect = replace(

@@ -30,7 +30,7 @@ logger = init_logger("vllm.kveval")
 
 
 class FirstStep:
-    """The layers that wrote real tokens in one process, until one of them writes again."""
+    """The layers that wrote real tokens in this process, until one of them writes again."""
 
     def __init__(self) -> None:
         self.rounded: set[str] = set()

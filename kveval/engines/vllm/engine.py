@@ -18,7 +18,6 @@ from kveval.engines.process import ServerProcess, check_port, free_port
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm import facts as engine_facts
 from kveval.engines.vllm.findings import judge_facts
-from kveval.engines.vllm.installation import find_installation
 from kveval.errors import EngineError, UsageError
 from kveval.run.facts import Facts, Finding
 
@@ -107,27 +106,20 @@ class VLLMEngine:
         return [*self._installation.command, str(self.model), "--port", str(port), *flags(self._arguments)]
 
     def _environment(self) -> dict[str, str]:
-        environment = {
-            **os.environ,
-            "HF_HUB_OFFLINE": "1",
-            "VLLM_NO_USAGE_STATS": "1",
-            "DO_NOT_TRACK": "1",
-        }
+        environment = {**os.environ, "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
         environment.pop("KVEVAL_EMULATE", None)
         if self._installation.device.kind == "cpu":
             environment["VLLM_CPU_KVCACHE_SPACE"] = str(self._config.kv_cache_gib)
             # kveval is idle while the engine computes: it needs no core of its own.
             environment.setdefault("VLLM_CPU_NUM_OF_RESERVED_CPU", "0")
         environment |= self._config.env | self.variant.config.env
-        if self.variant.emulate is not None:
-            environment |= self._emulation().to_env()
-        return environment
+        spec = self._emulation
+        return environment if spec is None else environment | spec.to_env()
 
-    def _emulation(self) -> EmulationSpec:
+    @property
+    def _emulation(self) -> EmulationSpec | None:
         emulate = self.variant.emulate
-        if emulate is None:
-            raise ValueError(f"{self.variant.name} emulates nothing")
-        return EmulationSpec.model_validate(emulate.model_dump())
+        return None if emulate is None else EmulationSpec.model_validate(emulate.model_dump())
 
     async def start(self, on_status: OnStatus) -> None:
         port = self._config.port or free_port()
@@ -142,8 +134,7 @@ class VLLMEngine:
             self._environment(),
             health_url=f"{self.base_url}/health",
             timeout_s=self._config.startup_timeout_s,
-            status=status_of,
-            on_status=on_status,
+            on_log=lambda log: on_status(status_of(log)),
         )
 
     def exit_message(self) -> str | None:
@@ -164,8 +155,7 @@ class VLLMEngine:
                 self.process.log_tail(),
             ) from error
         log = self.process.log()
-        emulated = self.variant.emulate is not None
-        said = parse_log(log)
+        spec, said = self._emulation, parse_log(log)
         return engine_facts.assemble(
             self.variant,
             version=version,
@@ -175,9 +165,9 @@ class VLLMEngine:
             model=self.model,
             startup_seconds=self.process.startup_seconds,
             engine_args=self._arguments,
-            emulation_label=self._emulation().label() if emulated else None,
+            emulation_label=spec.label() if spec else None,
             # If a plugin does not load, vLLM logs that and continues without it.
-            emulation_live=said.is_live and said.requested == self._emulation() if emulated else None,
+            emulation_live=said.is_live and said.requested == spec if spec else None,
         )
 
     def findings(self, facts: Facts, baseline: Facts | None) -> list[Finding]:
@@ -192,17 +182,14 @@ def status_of(log: str) -> str:
     return next((status for marker, status in _STATUS if marker in log), "importing vLLM")
 
 
-class VLLMLauncher:
-    def find(self, config: EngineConfig) -> Installation:
-        return find_installation(config)
-
-    def open(self, plan: ServerPlan, variant: ResolvedVariant, log_path: Path) -> VLLMEngine:
-        return VLLMEngine(
-            variant,
-            config=plan.config.engine,
-            installation=plan.installation,
-            model=plan.models[variant.name].path,
-            max_model_len=plan.max_model_len,
-            logprobs=plan.config.requests.logprobs,
-            log_path=log_path,
-        )
+def open_vllm(plan: ServerPlan, variant: ResolvedVariant, log_path: Path) -> VLLMEngine:
+    """Returns the server of a variant of `plan`. `VLLMEngine.start` launches it."""
+    return VLLMEngine(
+        variant,
+        config=plan.config.engine,
+        installation=plan.installation,
+        model=plan.models[variant.name].path,
+        max_model_len=plan.max_model_len,
+        logprobs=plan.config.requests.logprobs,
+        log_path=log_path,
+    )

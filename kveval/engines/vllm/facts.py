@@ -9,7 +9,7 @@ from typing import Any
 
 from prometheus_client import Metric
 
-from kveval.engines.metrics import cache_config, metric_families, speculation_counters
+from kveval.engines.metrics import cache_facts, metric_families, speculation_counters
 from kveval.engines.variants import ResolvedVariant
 from kveval.formats.registry import CACHE_DTYPES
 from kveval.models.checkpoint import checkpoint_scales
@@ -84,14 +84,8 @@ def assemble(
     emulation_live: bool | None,
 ) -> Facts:
     """Puts the facts together from the server's answers (/version, /metrics, /v1/models) and its log."""
-    cache = cache_config(metrics_text)
-
-    def number(label: str) -> int | None:
-        value = cache.get(label, "")
-        return int(float(value)) if re.fullmatch(r"\d+(\.\d+)?", value) else None
-
+    cache = cache_facts(metrics_text)
     from_log = log_facts(log) | speculation_facts(metric_families(metrics_text), log)
-    effective = cache.get("cache_dtype")
     served: dict[str, Any] = next(iter(models.get("data", [])), {})
     for flag in ("max_num_seqs", "max_num_batched_tokens"):
         value = engine_args.get(flag.replace("_", "-"), engine_args.get(flag))
@@ -100,16 +94,12 @@ def assemble(
     return Facts(
         engine_version=version,
         requested_cache_dtype=variant.kv_cache_dtype,
-        effective_cache_dtype=effective,
         storage="emulated" if variant.emulate else "native",
         emulation=emulation_label,
         emulation_live=emulation_live,
-        kv_capacity_tokens=number("kv_cache_size_tokens"),
-        block_size=number("block_size"),
-        scales=scales_in_force(variant, effective, model, log),
-        prefix_caching={"True": True, "False": False}.get(cache.get("enable_prefix_caching", "")),
+        scales=scales_in_force(variant, cache.get("effective_cache_dtype"), model, log),
         max_model_len=served.get("max_model_len"),
-        skip_layers=cache.get("kv_cache_dtype_skip_layers"),
         startup_seconds=round(startup_seconds, 1),
+        **cache,
         **from_log,
     )

@@ -42,7 +42,7 @@ print("KVEVAL" + json.dumps({
 """
 
 
-def find_installation(engine: EngineConfig) -> Installation:
+def find_vllm(engine: EngineConfig) -> Installation:
     """Asks the configured interpreter which vLLM it has and which device that sees. Takes some seconds.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kveval.engines.client.access import Access, served_entry
+from kveval.engines.client.access import Access
 
 
 def test_a_key_is_not_shown() -> None:
@@ -47,7 +47,7 @@ def test_what_is_kept_of_a_model_holds_no_key() -> None:
 
 def test_the_entry_of_a_model() -> None:
     models = {"data": [{"id": "a"}, {"id": "b", "root": "/m", "created": 17, "meta": {"n_params": 5, "vocab": 3}}]}
-    assert served_entry(models, "b") == {"id": "b", "root": "/m", "n_params": 5}
-    assert served_entry(models, "c") is None
+    assert Access().entry_of(models, "b") == {"id": "b", "root": "/m", "n_params": 5}
+    assert Access().entry_of(models, "c") is None
     for broken in (None, [], {"data": None}, {"data": ["b"]}, {"data": {"id": "b"}}):
-        assert served_entry(broken, "b") is None
+        assert Access().entry_of(broken, "b") is None

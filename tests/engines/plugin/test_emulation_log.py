@@ -7,7 +7,6 @@ from support.emulation import INT8, specs
 from kveval.engines.plugin.emulation import EmulationSpec
 from kveval.engines.plugin.emulation_log import (
     EmulationFacts,
-    coverage_line,
     live_line,
     parse_log,
     refused_line,
@@ -37,18 +36,11 @@ def test_announced_is_not_live() -> None:
 
 
 def test_a_live_log_carries_its_evidence() -> None:
-    lines = [requested_line(INT8), live_line(0, 61, 3.9e-3, 4.1e-3), coverage_line(30, 0)]
+    lines = [requested_line(INT8), live_line(0, 61, 3.9e-3, 4.1e-3), "kveval emulation: first step rounded 30 layers"]
     facts = parse_log("".join(f"{LOG_START}{line}\n" for line in lines))
 
     assert lines[1] == "kveval emulation: live, layer 0, 61 tokens, relative error K 3.900e-03 V 4.100e-03"
-    assert facts == EmulationFacts(
-        requested=INT8,
-        tokens=61,
-        relative_error_k=3.9e-3,
-        relative_error_v=4.1e-3,
-        rounded_layers=30,
-        kept_layers=0,
-    )
+    assert facts == EmulationFacts(requested=INT8, relative_error_k=3.9e-3, relative_error_v=4.1e-3)
     assert facts.is_live
 
 
@@ -58,12 +50,12 @@ def test_rounding_that_changed_nothing_is_not_live(error_v: float) -> None:
 
 
 def test_the_weakest_worker_counts() -> None:
-    log = "\n".join([live_line(0, 61, 4e-3, 4e-3), live_line(0, 61, 4e-3, 0.0), coverage_line(30, 0)])
+    log = "\n".join([live_line(0, 61, 4e-3, 4e-3), live_line(0, 61, 4e-3, 0.0)])
 
     assert not parse_log(log).is_live
 
 
-def test_a_refusal_is_found() -> None:
+def test_a_refusal_stands_on_one_line() -> None:
     line = refused_line("cannot emulate int8 on top of\nkv_cache_dtype 'fp8'")
 
-    assert parse_log(f"{LOG_START}{line}\nTraceback").refused == ("cannot emulate int8 on top of kv_cache_dtype 'fp8'")
+    assert line == "kveval emulation: refused, cannot emulate int8 on top of kv_cache_dtype 'fp8'"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.model_folder import write_safetensors
 
 from kveval.config.sweep import validate_config
-from kveval.engines.metrics import cache_config, counters
+from kveval.engines.metrics import cache_facts, counters
 from kveval.engines.variants import Device, ResolvedVariant, resolve
 from kveval.engines.vllm.facts import Facts, assemble, log_facts, scales_in_force
 from kveval.engines.vllm.findings import judge_facts
@@ -89,9 +89,9 @@ def codes(facts_: Facts, resolved: ResolvedVariant, baseline: Facts | None = BAS
 
 
 def test_the_cache_as_metrics_tell_it() -> None:
-    cache = cache_config(METRICS)
-    assert cache["cache_dtype"] == "fp8"
-    assert cache["kv_cache_size_tokens"] == "90112"
+    cache = cache_facts(METRICS)
+    assert cache["effective_cache_dtype"] == "fp8"
+    assert cache["kv_capacity_tokens"] == 90112
 
 
 def test_counters_are_summed_over_engines() -> None:
@@ -106,13 +106,13 @@ def test_counters_are_summed_over_engines() -> None:
 
 @pytest.mark.parametrize("text", ["", "<html>", "a b c", 'x{y="', 'x{y="z"} nope', "# TYPE", "x{} 1 2 3 4", "\x00"])
 def test_pages_that_are_no_metrics_tell_nothing(text: str) -> None:
-    assert cache_config(text) == {}
+    assert cache_facts(text) == {}
     assert counters(text) == {}
 
 
 @given(text=st.text(alphabet='vllm:cache_config_info{}="\\# TYPE\n 1.0', max_size=80))
 def test_no_page_raises(text: str) -> None:
-    cache_config(text)
+    cache_facts(text)
     counters("vllm:" + text)
 
 

