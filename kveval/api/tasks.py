@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from kveval.config.task import HaystackStyle
 from kveval.config.values import absolute
 from kveval.errors import UsageError, nearest
 from kveval.models.checkpoint import read_model
@@ -16,7 +17,7 @@ from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.outcome import classify
 from kveval.tasks.sample import Sample
-from kveval.tasks.task import Cell, HaystackStyle, Task
+from kveval.tasks.task import Cell, Task
 from kveval.tasks.task_files import TaskInfo
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
+from kveval.config.task import HaystackStyle
 from kveval.tasks.builders.base import Builder, ChatForm
-
-HaystackStyle = Literal["essays", "wikipedia", "generated"]
 
 
 @dataclass(frozen=True, slots=True)

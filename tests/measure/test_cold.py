@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-import tenacity
 from support.scripted import Oracle, Reply, ScriptedEngines
+from support.sweeps import Planner, run
 
 from kveval.measure.plan.describe import describe
-from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
 from kveval.run.directory import RunDirectory
-from kveval.run.manifest import Manifest
 from kveval.run.records import Record
 
-Planner = Callable[..., Plan]
 SMOKE = "kveval-smoke"
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kveval.engines.client.client._BACKOFF", tenacity.wait_none(), raising=False)
-    monkeypatch.setattr("kveval.measure.provenance.git_state", lambda _: None)
-
-
-async def run(plan: Plan, out: Path, engines: ScriptedEngines, **options: Any) -> Manifest:
-    options = {"resume": False, "reporter": SilentReporter(), **options}
-    return await sweep(plan, out, open_engine=engines, **options)
 
 
 def cold(out: Path, variant: str) -> list[Record]:
@@ -97,7 +81,8 @@ async def test_the_plan_and_the_progress_count_it(plan_of: Planner, tmp_path: Pa
             self.done += tokens
 
     counting = Counting()
-    await run(plan, tmp_path / "run", ScriptedEngines(Oracle(plan)), reporter=counting)
+    engines = ScriptedEngines(Oracle(plan))
+    await sweep(plan, tmp_path / "run", resume=False, reporter=counting, open_engine=engines)
     assert counting.answers == counting.samples == 2 * (6 + 3)
     assert counting.done == counting.total
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from support.scripted import Oracle, Reply, ScriptedEngines
+from support.sweeps import Planner, run
 
 from kveval.errors import ConfigError, PlanError, ResumeError
 from kveval.judge.comparison.headline import headlines
@@ -19,22 +19,16 @@ from kveval.judge.gate.gate import gate
 from kveval.judge.run_data import load_run
 from kveval.measure.plan.describe import describe
 from kveval.measure.plan.plan import Plan
-from kveval.measure.progress import SilentReporter
-from kveval.measure.sweep import sweep
 from kveval.report.documents.summary import summary
 from kveval.report.html.report import build_report
 from kveval.report.terminal.summary import summary_table
 from kveval.run.directory import RunDirectory
-from kveval.run.manifest import Manifest
-
-Planner = Callable[..., Plan]
 
 PAGE = "The harbour was quiet in the early morning. " * 150
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kveval.measure.provenance.git_state", lambda _: None)
+def _without_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
 
 
@@ -82,11 +76,6 @@ class Answers(Oracle):
         if self.worse:
             return Reply("something else altogether")
         return Reply(doc["answers"][0] if doc["answers"] else "a fine sentence")
-
-
-async def run(plan: Plan, out: Path, engines: ScriptedEngines, **options: Any) -> Manifest:
-    return await sweep(plan, out, resume=options.pop("resume", False), reporter=SilentReporter(),
-                       open_engine=engines, **options)  # fmt: skip
 
 
 def test_given_prompts_are_planned_beside_generated_ones(plan_of: Planner, tmp_path: Path) -> None:

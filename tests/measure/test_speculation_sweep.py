@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.scripted import Oracle, ScriptedEngines
+from support.sweeps import Planner
 
 from kveval.measure.plan.describe import describe
 from kveval.measure.plan.plan import Plan
@@ -16,8 +16,6 @@ from kveval.measure.sweep import sweep
 from kveval.report.documents.summary import summary
 from kveval.report.terminal.plan import plan_table
 from kveval.run.manifest import Manifest
-
-Planner = Callable[..., Plan]
 
 NGRAM = {"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_max": 4}
 VARIANTS = [

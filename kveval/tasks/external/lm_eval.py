@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kveval.config.task import LM_EVAL
 from kveval.errors import ConfigError, DataError, KvevalError
 from kveval.tasks.assembly.prompt import PromptStyle
 from kveval.tasks.external.fixed_prompts import FixedPrompt, FixedPromptTask
@@ -19,7 +20,6 @@ from kveval.tasks.task import Task
 from kveval.tasks.task_files import read_task_file
 from kveval.tasks.user_code import one_line, user_code
 
-PREFIX = "lm_eval:"
 FAMILY = "lm_eval"
 # What lm-eval's own models generate where a task does not say.
 _DEFAULT_OUTPUT_TOKENS = 256
@@ -48,7 +48,7 @@ def load_lm_eval_task(name: str, samples: int | None = None, at_most: int | None
         ConfigError: there is no such task, or kveval cannot ask it.
         DataError: its data has to be downloaded, and the hub cannot be reached.
     """
-    wanted = name.removeprefix(PREFIX)
+    wanted = name.removeprefix(LM_EVAL)
     with quiet(), hub_bounded() as hub:
         try:
             found = _find(wanted)
@@ -71,7 +71,7 @@ def load_lm_eval_task(name: str, samples: int | None = None, at_most: int | None
             raise ConfigError(f"tasks: samples={samples} of {name}; use: up to {len(documents)}, the documents it has")
         documents = documents[: samples or at_most]
         metric = _decision(found, documents[0], name)
-    loaded = _LmEvalTask(found, documents, metric, PREFIX + str(found.config.task))
+    loaded = _LmEvalTask(found, documents, metric, LM_EVAL + str(found.config.task))
     return FixedPromptTask(loaded.task(), loaded.prompts)
 
 
@@ -83,9 +83,9 @@ def _find(wanted: str) -> Any:
     if wanted.endswith((".yaml", ".yml")):
         path = Path(wanted).expanduser()
         if not path.is_file():
-            raise ConfigError(f"tasks: {PREFIX}{wanted}: no such file; use: a task's YAML file, or its name")
+            raise ConfigError(f"tasks: {LM_EVAL}{wanted}: no such file; use: a task's YAML file, or its name")
         if "group" in (declared := read_task_file(path)) or isinstance(declared.get("task"), list):
-            raise ConfigError(f"tasks: {PREFIX}{wanted} is a group of tasks; use: one of the tasks in it")
+            raise ConfigError(f"tasks: {LM_EVAL}{wanted} is a group of tasks; use: one of the tasks in it")
         manager, spec = TaskManager(include_path=str(path.parent), include_defaults=False), str(path)
     else:
         manager, spec = TaskManager(), wanted
@@ -97,10 +97,10 @@ def _find(wanted: str) -> Any:
                 "a task's YAML file"
             )
         if wanted not in manager.all_subtasks:
-            raise ConfigError(f"tasks: {PREFIX}{wanted} is a group of tasks; use: one of the tasks in it")
+            raise ConfigError(f"tasks: {LM_EVAL}{wanted} is a group of tasks; use: one of the tasks in it")
     loaded = manager.load([spec])["tasks"]
     if len(loaded) != 1:
-        raise ConfigError(f"tasks: {PREFIX}{wanted} has {len(loaded)} tasks; use: a file with one")
+        raise ConfigError(f"tasks: {LM_EVAL}{wanted} has {len(loaded)} tasks; use: a file with one")
     return next(iter(loaded.values()))
 
 

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
+from support.sweeps import Planner
 
 from kveval.measure.haystacks import group_by_haystack
 from kveval.measure.plan.asked_again import cold_samples
-from kveval.measure.plan.plan import Plan
-
-Planner = Callable[..., Plan]
 
 
 @pytest.mark.parametrize(("share", "haystacks"), [(0.0, 0), (0.01, 1), (0.5, 2), (1.0, 4)])

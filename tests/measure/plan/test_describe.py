@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+
+from support.sweeps import Planner
 
 from kveval.measure.plan.describe import describe
-from kveval.measure.plan.plan import Plan
-
-Planner = Callable[..., Plan]
 
 
 def test_the_plan_as_data(plan_of: Planner) -> None:

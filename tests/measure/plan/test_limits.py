@@ -1,16 +1,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.sweeps import Planner
 
 from kveval.errors import ConfigError, PlanError
 from kveval.measure.plan.limits import TokenLimit
-from kveval.measure.plan.plan import Plan
-
-Planner = Callable[..., Plan]
 
 
 def test_a_window_stretched_by_a_flag_is_believed(plan_of: Planner) -> None:

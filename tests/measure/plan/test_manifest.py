@@ -1,18 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.sweeps import Planner
 
 from kveval.errors import ResumeError
 from kveval.measure.plan.manifest import check_same_engine, check_same_run, hash_inputs, new_manifest
-from kveval.measure.plan.plan import Plan
 from kveval.run.facts import Facts
 from kveval.run.manifest import Manifest
-
-Planner = Callable[..., Plan]
 
 
 @pytest.fixture

@@ -1,17 +1,14 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.sweeps import Planner
 
 from kveval.config.sweep import validate_config
 from kveval.engines.base import Installation
 from kveval.errors import ConfigError, PlanError
 from kveval.measure.plan.manifest import hash_inputs
-from kveval.measure.plan.plan import Plan
-
-Planner = Callable[..., Plan]
 
 
 def test_planning_twice_is_planning_the_same(plan_of: Planner) -> None:

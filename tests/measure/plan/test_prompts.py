@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.scripted import Oracle, Reply, ScriptedEngines
+from support.sweeps import Planner
 
 from kveval.config.sweep import SweepConfig, validate_config
 from kveval.engines.base import Installation
@@ -30,7 +31,6 @@ PARSER = {"enable-auto-tool-choice": True, "tool-call-parser": "hermes"}
 TOOL_FLAGS = {**PARSER, "chat-template": str(TEMPLATE)}
 ENDPOINT = {"url": "http://host", "model": "served"}
 ATTACHED = {"name": "bf16", "endpoint": ENDPOINT}
-Planner = Callable[..., Plan]
 TASKS = ["fact_update", "tools_catalogue", "tools_conversation"]
 
 

@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.sweeps import Planner
 
 from kveval.errors import ConfigError
-from kveval.measure.plan.plan import Plan
-
-Planner = Callable[..., Plan]
-
 
 OWN_BUILDER = """
 from dataclasses import dataclass

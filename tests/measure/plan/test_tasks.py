@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.sweeps import Planner
 
 from kveval.errors import ConfigError
-from kveval.measure.plan.plan import Plan
-
-Planner = Callable[..., Plan]
 
 
 def test_margins_of_families_that_are_not_asked_tonight_are_fine(plan_of: Planner) -> None:

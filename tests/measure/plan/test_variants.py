@@ -2,16 +2,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.sweeps import Planner
 
 from kveval.engines.base import Installation
 from kveval.errors import PlanError
-from kveval.measure.plan.plan import Plan, make_plan
-
-Planner = Callable[..., Plan]
+from kveval.measure.plan.plan import make_plan
 
 
 def test_variants_in_launch_order(plan_of: Planner) -> None:
