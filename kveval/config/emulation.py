@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from kveval.config.values import StrictModel
 from kveval.formats.granularity import Granularity
@@ -24,20 +24,12 @@ class EmulationConfig(StrictModel):
             from each write instead would change with prefill chunks and batches.
     """
 
-    format: str
-    granularity: str = Field(default_factory=lambda earlier: find_codec(earlier["format"]).granularity)
+    format: Annotated[str, AfterValidator(lambda name: find_codec(name).name)]
+    granularity: Annotated[str, AfterValidator(lambda name: Granularity.parse(name).name)] = Field(
+        default_factory=lambda earlier: find_codec(earlier["format"]).granularity
+    )
     layers: Annotated[tuple[Annotated[int, Field(ge=0, strict=True)], ...], Field(min_length=1)] | None = None
     scale: Annotated[float, Field(ge=1e-6, strict=True)] | None = None
-
-    @field_validator("format")
-    @classmethod
-    def _known_format(cls, name: str) -> str:
-        return find_codec(name).name
-
-    @field_validator("granularity")
-    @classmethod
-    def _known_granularity(cls, name: str) -> str:
-        return Granularity.parse(name).name
 
     @field_validator("layers")
     @classmethod

@@ -99,7 +99,7 @@ def _levels(load: LoadConfig, max_model_len: int, seed: int) -> Iterator[Level]:
 
 def describe_load(plan: LoadPlan) -> dict[str, Any]:
     """Returns the plan as data for JSON: what ``kveval load --dry-run`` prints."""
-    levels = [
+    levels: list[dict[str, Any]] = [
         {
             "level": level.name,
             "requests": level.requests,
@@ -118,9 +118,8 @@ def describe_load(plan: LoadPlan) -> dict[str, Any]:
         "levels": levels,
         "engine_launches": sum(variant.config.endpoint is None for variant in plan.variants),
         "requests": len(plan.variants) * sum(level.requests + level.warmup_requests for level in plan.levels),
-        "prefill_tokens": len(plan.variants) * sum(_prefill_tokens(level) for level in plan.levels),
-        "output_tokens": len(plan.variants)
-        * sum((level.requests + level.warmup_requests) * level.output_tokens for level in plan.levels),
+        "prefill_tokens": len(plan.variants) * sum(level["prefill_tokens"] for level in levels),
+        "output_tokens": len(plan.variants) * sum(level["output_tokens"] for level in levels),
         "max_model_len": plan.max_model_len,
     }
 

@@ -92,7 +92,8 @@ class SampleAsker:
             seconds = time.monotonic() - started
             after = counters(await self.client.metrics_text())
             planned = planned_hit_tokens(self._answered, facts.block_size or 16)
-            self.counted = Counted.between(before, after, seconds, planned)
+            added = {name: value - before.get(name, 0.0) for name, value in after.items()}
+            self.counted = Counted(added, seconds, planned)
 
     async def _ask_each(self, samples: list[Sample], max_in_flight: int) -> None:
         facts = self.session.facts

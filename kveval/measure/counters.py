@@ -33,13 +33,6 @@ class Counted:
     seconds: float = 0.0
     planned_hit_tokens: int = 0
 
-    @classmethod
-    def between(
-        cls, before: Mapping[str, float], after: Mapping[str, float], seconds: float, planned_hit_tokens: int
-    ) -> Counted:
-        added = {name: value - before.get(name, 0.0) for name, value in after.items()}
-        return cls(added, seconds, planned_hit_tokens)
-
     def changes(self, variant: ResolvedVariant, current: VariantRun, records: Iterable[Record]) -> dict[str, Any]:
         """Returns the changed fields of `current`: totals over all launches, and the findings that follow from them."""
         names = current.counters.keys() | self.added.keys()

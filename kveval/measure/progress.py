@@ -39,8 +39,7 @@ class _Remaining:
     """Estimates the time left from the speed of this sweep so far."""
 
     def __init__(self) -> None:
-        self._total = self._done = self._done_before = 0
-        self._started = time.monotonic()
+        self.begin(0, 0)
 
     def begin(self, total: int, done: int) -> None:
         self._total, self._done, self._done_before = total, done, done

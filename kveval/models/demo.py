@@ -14,6 +14,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from kveval.errors import DataError, UsageError
@@ -108,7 +109,10 @@ def demo_model(name: str, on_status: Callable[[str], None] = lambda _: None) -> 
     if model.is_present:
         return target
     for library in ("gguf", "accelerate"):
-        _require(library)
+        if find_spec(library) is None:
+            raise UsageError(
+                f"model: converting a demo model needs {library}; install it with `pip install 'kveval[models]'`"
+            )
     with storage(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{name}."))
@@ -125,15 +129,6 @@ def demo_model(name: str, on_status: Callable[[str], None] = lambda _: None) -> 
     if not model.is_present:
         raise DataError(f"{target}: the converted checkpoint is not there; remove the folder and try again")
     return target
-
-
-def _require(library: str) -> None:
-    from importlib.util import find_spec
-
-    if find_spec(library) is None:
-        raise UsageError(
-            f"model: converting a demo model needs {library}; install it with `pip install 'kveval[models]'`"
-        )
 
 
 def fetch_gguf(model: DemoModel, path: Path) -> Path:
