@@ -16,8 +16,7 @@ from kveval.judge.comparison.comparison import Comparison
 from kveval.judge.comparison.judgement import judge_pairs
 from kveval.judge.comparison.pairing import VariantPair, pair
 from kveval.judge.questions import Questions, differing_questions, differing_scorers, questions_of
-from kveval.judge.run_data import policy_of
-from kveval.judge.run_health import load_ended_run
+from kveval.judge.run_data import load_ended_run, policy_of
 from kveval.run.facts import Facts
 
 
@@ -29,8 +28,6 @@ class AnswerSet:
         name: what the user called it.
         variant: the variant to compare. None for every variant.
         has_outputs: False for a blessed file, which holds hashes of its outputs.
-        records: by variant, indexed by sample_id.
-        facts: by variant.
     """
 
     name: str
@@ -68,13 +65,7 @@ def read_answer_set(text: str) -> AnswerSet:
 
 @dataclass(frozen=True, slots=True)
 class VariantDiff:
-    """Compares one variant of each side.
-
-    Attributes:
-        emulated: whether each side is emulated.
-        comparisons: the rows of all scopes.
-        changed_facts: facts of the engine that differ, with both values.
-    """
+    """Compares one variant of each side: the rows of all scopes, and the facts that differ, with both values."""
 
     first: str
     second: str
@@ -121,7 +112,7 @@ def diff_answers(first: AnswerSet, second: AnswerSet) -> list[VariantDiff]:
     judged = judge_pairs(compared, second.policy)
     return [
         VariantDiff(
-            ours, theirs, (_emulated(first, ours), _emulated(second, theirs)),
+            ours, theirs, (first.facts[ours].is_emulated, second.facts[theirs].is_emulated),
             tuple(row for row in judged if (row.against, row.variant) == (ours, theirs)),
             _changed_facts(first.facts[ours], second.facts[theirs]),
         )
@@ -133,10 +124,6 @@ def _records(answers: AnswerSet, variant: str, whole: bool) -> pd.DataFrame:
     """Returns the records of `variant`, with hashes as outputs if the other side has no outputs."""
     records = answers.records[variant]
     return digested(records) if answers.has_outputs and not whole else records
-
-
-def _emulated(answers: AnswerSet, variant: str) -> bool:
-    return answers.facts[variant].is_emulated
 
 
 def _changed_facts(first: Facts, second: Facts) -> dict[str, tuple[Any, Any]]:

@@ -16,11 +16,7 @@ from kveval.judge.run_data import RunData
 class Questions:
     """The samples of a run, and all that decides which answers are right.
 
-    Attributes:
-        samples: indexed by sample_id.
-        prompts_sha256: hash of all prompts.
-        sampling: how answers were sampled.
-        inputs: hashes of the model, the tokenizer and the task files.
+    `inputs` are hashes of the model, the tokenizer and the task files.
     """
 
     samples: pd.DataFrame

@@ -1,7 +1,8 @@
-"""A run directory as tables (one of samples, one of records for each variant), and the policy it is judged by."""
+"""A run as the judge reads it: its samples and records as tables, its policy, and whether it can be judged."""
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,11 @@ class RunData:
         """Returns the first variant with this role that belongs to the variant `of`, or to any if `of` is None."""
         found = (v for v in self.manifest.variants.values() if v.role == role and of in (None, v.of))
         return next(found, None)
+
+    def asked(self, variant: VariantRun) -> pd.Index:
+        """Returns the ids of the samples that `variant` was asked: for an A/A run, a part of all."""
+        ids, chosen = self.samples.index, self.manifest.aa_sample_ids
+        return ids[ids.isin(chosen)] if variant.role == "aa" and chosen is not None else ids
 
 
 def load_run(path: Path) -> RunData:
@@ -96,24 +102,80 @@ def policy_of(manifest: Manifest, overrides: Mapping[str, Any] | None = None) ->
     configured = manifest.config.get("judge") or {}
     if not isinstance(configured, Mapping):
         raise ConfigError(f"judge: {configured!r} is not a mapping of keys to values")
-    given = dict(overrides or {})
-    values = {**configured, **given}
-    if "margins" in given:
-        values["margins"] = {**(configured.get("margins") or {}), **given["margins"]}
-    return policy_from(values)
-
-
-def policy_from(values: Mapping[str, Any]) -> Policy:
-    """Returns `values` as a policy.
-
-    Raises:
-        ConfigError: one line that names the key, the value and what to use instead.
-    """
     try:
-        return Policy.model_validate(dict(values))
+        return Policy.model_validate(with_overrides(configured, overrides or {}))
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         key = key_of(problem)
         if problem["type"] == "extra_forbidden":
             raise ConfigError(f"judge: unknown key {key!r}; {nearest(key, Policy.model_fields)}") from error
         raise ConfigError(f"judge.{key}: {problem['input']!r} is not allowed; {reason_of(problem)}") from error
+
+
+def with_overrides(policy: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the keys of `policy`, replaced by those of `overrides`. The margins of single families add up."""
+    values = {**policy, **overrides}
+    if "margins" in overrides:
+        values["margins"] = {**(policy.get("margins") or {}), **overrides["margins"]}
+    return values
+
+
+def incomplete_reason(variant: VariantRun) -> str | None:
+    """Returns why `variant` is not complete, and so cannot pass. None if it is complete."""
+    if variant.status == "complete":
+        return None
+    done = {"planned": "not measured yet", "running": "not finished"}.get(variant.status, variant.status)
+    return f"{variant.name} {done}" + (f": {variant.reason}" if variant.reason else "")
+
+
+def load_ended_run(path: Path) -> RunData:
+    """Reads a run that no sweep writes any more, and that holds every record its manifest promises.
+
+    Raises:
+        RunDirectoryError: a sweep is still writing, there are no samples, or records are missing.
+    """
+    if _is_being_written(path):
+        raise RunDirectoryError(f"{path}: a sweep is still writing here; wait until it has ended")
+    run = load_run(path)
+    if run.samples.empty:
+        raise RunDirectoryError(f"{path}: holds no samples; there is nothing to judge")
+    for variant in run.manifest.variants.values():
+        asked = len(run.asked(variant))
+        lacking = asked - len(run.records[variant.name])
+        if variant.status == "complete" and lacking > 0:
+            raise RunDirectoryError(
+                f"{path}: {variant.name} is complete by the manifest, but {lacking} of its {asked} records are "
+                f"missing from records/{variant.name}.jsonl; "
+                "the file was cut: copy it again, or ask what is missing with `kveval sweep ... --resume`"
+            )
+    return run
+
+
+def infrastructure_problem(run: RunData, variant: VariantRun, policy: Policy) -> str | None:
+    """Returns why `variant` says nothing about quality. None if it completed and answered."""
+    stopped = incomplete_reason(variant)
+    if stopped:
+        return stopped
+    records = run.records[variant.name]
+    outcomes = records["outcome"].reindex(run.asked(variant))
+    lost, total = int((outcomes.isna() | (outcomes == "engine_error")).sum()), len(outcomes)
+    if lost > policy.max_unanswered_share * total:
+        errors = records.loc[records["outcome"] == "engine_error", "error"].dropna()
+        example = f"; the first error: {errors.iloc[0]['message']}" if len(errors) else ""
+        return (
+            f"{variant.name}: {lost} of {total} samples have no answer ({lost / total:.1%}, and the limit is "
+            f"{policy.max_unanswered_share:.1%}){example}"
+        )
+    return None
+
+
+def _is_being_written(path: Path) -> bool:
+    try:
+        with (path / "lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        # Without a lock file, or on a file system without locks, nothing shows that a sweep writes here.
+        return False
+    return False

@@ -108,9 +108,7 @@ def proven_safe(lengths: Sequence[Comparison]) -> str:
 
 def what_decides(rows: Sequence[Comparison]) -> list[str]:
     """Says for each undecided row what would decide it."""
-    return [
-        f"{_place(row)}: {_more(row)}" for row in rows if row.verdict is not None and row.verdict.word == "undecided"
-    ]
+    return [f"{_place(row)}: {_more(row)}" for row in rows if word_of(row) == "undecided"]
 
 
 def _place(row: Comparison) -> str:

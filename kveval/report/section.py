@@ -21,7 +21,6 @@ class Section:
     Nothing else lists the sections.
 
     Attributes:
-        title: the heading.
         position: where it stands: the page shows sections from the lowest position to the highest.
         content: returns what the template shows, as plain data. None leaves the section out.
         part_of: the folder of the section that shows this one under its own content. None for a section of the page.

@@ -8,9 +8,9 @@ from typing import Any
 from kveval.config.judge import Policy
 from kveval.errors import IncomparableError
 from kveval.judge.blessed.bless import Blessed, comparable_spec, digested, stable_facts
-from kveval.judge.comparison.pairing import VariantPair, incomplete_reason, pair
+from kveval.judge.comparison.pairing import VariantPair, pair
 from kveval.judge.questions import differing_questions, questions_of
-from kveval.judge.run_data import RunData
+from kveval.judge.run_data import RunData, incomplete_reason
 from kveval.run.facts import Finding
 
 
@@ -18,8 +18,7 @@ def check_comparable(run: RunData, blessed: Blessed) -> None:
     """Checks that `run` and the blessed run asked the same of the same model.
 
     Raises:
-        IncomparableError: the model, the tokenizer, a task, a sample, a prompt or a sampling setting differs, or `run`
-            lacks a blessed variant. The message names it.
+        IncomparableError: something asked differs, or `run` lacks a blessed variant. The message names it.
     """
 
     def refuse(what: str) -> IncomparableError:
@@ -41,7 +40,8 @@ def check_comparable(run: RunData, blessed: Blessed) -> None:
 
 def pairs_with_blessed(run: RunData, blessed: Blessed) -> list[VariantPair]:
     """Pairs every variant of the blessed run with the same variant of `run`."""
-    label = against_label(blessed)
+    # No variant's name has a space.
+    label = f"blessed run {blessed.run.run_id[:12]}"
     return [
         VariantPair(
             name, label,
@@ -52,44 +52,26 @@ def pairs_with_blessed(run: RunData, blessed: Blessed) -> list[VariantPair]:
     ]  # fmt: skip
 
 
-def against_label(blessed: Blessed) -> str:
-    # No variant's name has a space.
-    return f"blessed run {blessed.run.run_id[:12]}"
-
-
 def changes(run: RunData, blessed: Blessed, policy: Policy) -> Iterator[Finding]:
     """Yields what changed since the blessed run and still allows a comparison: an engine upgrade, a looser policy."""
     for name, before in blessed.variants.items():
-        now = run.manifest.variants[name]
-        then_facts, now_facts = stable_facts(before.facts), stable_facts(now.facts)
-        changed = [*_changed(before.spec, comparable_spec(now.spec)), *_changed(then_facts, now_facts)]
+        after = run.manifest.variants[name]
+        changed = [
+            *_changed(before.spec, comparable_spec(after.spec)),
+            *_changed(stable_facts(before.facts), stable_facts(after.facts)),
+        ]
         if changed:
-            yield Finding(
-                level="warning",
-                code="changed_since_blessed",
-                message=f"{name} has changed since it was blessed: {'; '.join(dict.fromkeys(changed))}",
-            )
+            what = "; ".join(dict.fromkeys(changed))
+            yield Finding.warning("changed_since_blessed", f"{name} has changed since it was blessed: {what}")
     for name, variant in run.manifest.variants.items():
         if variant.role in ("baseline", "candidate") and name not in blessed.variants:
-            yield Finding(
-                level="warning",
-                code="not_blessed",
-                message=f"{name} was not in the blessed run, so it is not compared with it",
-            )
-    if run.manifest.kveval_version != blessed.run.kveval_version:
-        yield Finding(
-            level="warning",
-            code="kveval_changed",
-            message=f"kveval was {blessed.run.kveval_version} when the run was blessed and is "
-            f"{run.manifest.kveval_version}",
-        )
-    differing = _changed(blessed.policy.model_dump(), policy.model_dump())
+            yield Finding.warning("not_blessed", f"{name} was not in the blessed run, so it is not compared with it")
+    then, now = blessed.run.kveval_version, run.manifest.kveval_version
+    if then != now:
+        yield Finding.warning("kveval_changed", f"kveval was {then} when the run was blessed and is {now}")
+    differing = "; ".join(_changed(blessed.policy.model_dump(), policy.model_dump()))
     if differing:
-        yield Finding(
-            level="warning",
-            code="policy_changed",
-            message=f"the policy has changed since the run was blessed: {'; '.join(differing)}",
-        )
+        yield Finding.warning("policy_changed", f"the policy has changed since the run was blessed: {differing}")
 
 
 def _changed(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
@@ -101,7 +83,6 @@ def _changed(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 
 def _kind(name: str) -> str:
-    for start, kind in (("model", "the model"), ("task/", "a task or its scorer")):
-        if name.startswith(start):
-            return kind
-    return f"the {name}"
+    if name.startswith("model"):
+        return "the model"
+    return "a task or its scorer" if name.startswith("task/") else f"the {name}"

@@ -35,8 +35,6 @@ BLESSED_VERSION = 1
 # They differ between launches of the same engine on the same machine.
 VOLATILE_FACTS = {"startup_seconds", "kv_cache_gib", "log_path"}
 
-Score = Annotated[float, Field(ge=0, le=1)]
-
 
 class BlessedVariant(Stored):
     role: Literal["baseline", "candidate"]
@@ -80,8 +78,7 @@ class Blessed:
     Attributes:
         questions: its samples have the columns haystack_id, task, family, context_length, and doc, which only says
             whether a sample is scored.
-        records: by variant, indexed by sample_id, with the columns outcome, score, and output: the `digest` of an
-            output.
+        records: by variant, indexed by sample_id: outcome, score, and as output its `digest`.
     """
 
     path: Path
@@ -96,10 +93,7 @@ class Blessed:
 def bless(run: RunData, policy: Policy, out: Path) -> None:
     """Writes the answers of the baseline and the candidates of `run`.
 
-    Check first that the run can be judged: see `kveval.judge.run_health`.
-
-    Raises:
-        StorageError: `out` cannot be written.
+    Check first that the run can be judged: see `kveval.judge.run_data.load_ended_run`.
     """
     write_atomically(out, _text(_content(run, policy)))
 
@@ -235,7 +229,7 @@ def _blessed(path: Path, document: _Document) -> Blessed:
 
 class _Answer(Stored):
     outcome: Outcome
-    score: Score
+    score: Annotated[float, Field(ge=0, le=1)]
     output: str
 
 

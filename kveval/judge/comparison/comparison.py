@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,12 +10,12 @@ import pandas as pd
 
 from kveval.config.judge import Policy
 from kveval.judge.comparison.pairing import Side, answered_by, has_right_answer
-from kveval.judge.comparison.scope import Scope, in_scope
+from kveval.judge.comparison.scope import Level, Scope, in_scope
 from kveval.judge.comparison.verdict import Verdict, points
 from kveval.judge.run_data import RunData
+from kveval.judge.statistics.clusters import Score, mean_score
 from kveval.judge.statistics.difference import Difference, paired_difference
 from kveval.judge.statistics.hypothesis_tests import Flips, flips
-from kveval.judge.statistics.score import Score, mean_score
 from kveval.run.records import OUTCOMES
 
 # At or beyond these baseline scores a cell cannot show a loss.
@@ -23,7 +24,7 @@ FLOOR, CEILING = 0.05, 0.99
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Shows how much the baseline differs from a second run of itself, over the samples of the second run.
+    """Shows how much the baseline differs from a second run of itself.
 
     Attributes:
         n: samples that the baseline, its second run and the candidate answered.
@@ -117,8 +118,8 @@ def compare(
         scope=scope,
         asked=len(scored),
         unscored=len(table) - len(scored),
-        baseline_score=_score(pairs, "baseline", policy),
-        candidate_score=_score(pairs, "candidate", policy),
+        baseline_score=mean_score(pairs["baseline_score"], pairs["haystack_id"], confidence=policy.confidence),
+        candidate_score=mean_score(pairs["candidate_score"], pairs["haystack_id"], confidence=policy.confidence),
         difference=_difference(pairs, "baseline", "candidate", policy),
         sensitive=_difference(pairs[keep], "baseline", "candidate", policy),
         insensitive_cells=tuple(insensitive),
@@ -137,10 +138,6 @@ def _insensitive(baseline: float, candidate: float) -> str | None:
     if baseline >= CEILING and candidate >= CEILING:
         return f"the baseline is at the ceiling ({points(baseline)})"
     return None
-
-
-def _score(pairs: pd.DataFrame, side: Side, policy: Policy) -> Score:
-    return mean_score(pairs[f"{side}_score"], pairs["haystack_id"], confidence=policy.confidence)
 
 
 def _difference(pairs: pd.DataFrame, first: Side, second: Side, policy: Policy) -> Difference:
@@ -183,6 +180,12 @@ def _attribution(table: pd.DataFrame, control: str | None, policy: Policy) -> At
         format=_difference(pairs, "baseline", "control", policy),
         kernel=_difference(pairs, "control", "candidate", policy),
     )
+
+
+def at_levels(rows: Iterable[Comparison], *levels: Level) -> list[Comparison]:
+    """Returns the rows at these levels, one level after the other."""
+    rows = list(rows)
+    return [row for level in levels for row in rows if row.scope.level == level]
 
 
 def own_score(run: RunData, variant: str, scope: Scope, *, confidence: float) -> Score:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kveval.config.judge import Policy
-from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.comparison import Comparison, at_levels
 from kveval.judge.comparison.judgement import PANELS, Judgement
 from kveval.judge.comparison.verdict import Word
 
@@ -25,17 +25,15 @@ class Headline:
 
 def headlines(judgement: Judgement) -> list[Headline]:
     """Returns one headline for every candidate, in the order of the run."""
-    judged = [comparison for comparison in judgement.comparisons if comparison.verdict is not None]
-    return [
-        headline([comparison for comparison in judged if comparison.variant == variant], judgement.policy)
-        for variant in dict.fromkeys(comparison.variant for comparison in judged)
-    ]
+    judged = [row for row in judgement.comparisons if row.verdict is not None]
+    variants = dict.fromkeys(row.variant for row in judged)
+    return [headline([row for row in judged if row.variant == name], judgement.policy) for name in variants]
 
 
 def headline(comparisons: Sequence[Comparison], policy: Policy) -> Headline:
     """Returns the headline of one variant from all of its rows, which have verdicts."""
     variant = comparisons[0].variant
-    overall = next(c for c in comparisons if c.scope.level == "overall")
+    (overall,) = at_levels(comparisons, "overall")
     if overall.unscored and not overall.asked:
         return Headline(variant, "undecided", _reason(overall))
     # Rows without a scored sample say nothing about quality.
@@ -49,17 +47,13 @@ def headline(comparisons: Sequence[Comparison], policy: Policy) -> Headline:
     if failed:
         worst = min(failed, key=lambda c: c.difference.delta or 0.0)
         others = [c for c in failed if c is not worst]
-        parts.append(
-            f"fails {_where([worst])}: {in_words(worst, policy.confidence)}"
-            + (f" (also {_where(others)})" if others else "")
-        )
-    if unsettled:
-        parts.append(
-            f"undecided {_where(unsettled)}"
-            if failed
-            else f"undecided {_where(unsettled[:1])}: {_reason(unsettled[0])}"
-        )
-    if not failed and not unsettled:
+        also = f" (also {_where(others)})" if others else ""
+        parts.append(f"fails {_where([worst])}: {in_words(worst, policy.confidence)}{also}")
+        if unsettled:
+            parts.append(f"undecided {_where(unsettled)}")
+    elif unsettled:
+        parts.append(f"undecided {_where(unsettled[:1])}: {_reason(unsettled[0])}")
+    else:
         parts.append(_reason(overall))
     word: Word = "fail" if failed else "undecided" if unsettled else "pass"
     return Headline(variant, word, "; ".join(parts))
@@ -93,7 +87,7 @@ def _where(comparisons: list[Comparison]) -> str:
 
 
 def in_words(comparison: Comparison, confidence: float) -> str:
-    """Return '-5.7 points, 95% interval -9.2 to -2.2, 300 questions about 30 contexts'."""
+    """Returns '-5.7 points, 95% interval -9.2 to -2.2, 300 questions about 30 contexts'."""
     difference = comparison.difference
     interval = (
         f", {confidence:.0%} interval {100 * difference.low:+.1f} to {100 * difference.high:+.1f}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from kveval.config.judge import Policy
-from kveval.judge.comparison.comparison import Comparison, compare
+from kveval.judge.comparison.comparison import Comparison, at_levels, compare
 from kveval.judge.comparison.pairing import VariantPair, pairs_with_baseline
 from kveval.judge.comparison.scope import Level, Scope, in_scope, scopes
 from kveval.judge.comparison.verdict import Verdict, decide
@@ -25,10 +25,8 @@ class Judgement:
     """What the judge says about a run.
 
     Attributes:
-        pairs: every variant with the run's baseline.
-        comparisons: the rows of these pairs.
-        blessed_pairs: every blessed variant with its own answers in the blessed run. Empty without a blessed file.
-        against_blessed: the rows of these pairs.
+        pairs, comparisons: every variant with the run's baseline, and the rows of these pairs.
+        blessed_pairs, against_blessed: every blessed variant with its own answers in the blessed run, and the rows.
     """
 
     policy: Policy
@@ -37,16 +35,15 @@ class Judgement:
     blessed_pairs: tuple[VariantPair, ...] = ()
     against_blessed: tuple[Comparison, ...] = ()
 
-    def of(self, variant: str, level: Level) -> list[Comparison]:
-        return [c for c in self.comparisons if c.variant == variant and c.scope.level == level]
+    def of(self, variant: str, *levels: Level) -> list[Comparison]:
+        """Returns the rows of `variant` at these levels, one level after the other."""
+        return at_levels((row for row in self.comparisons if row.variant == variant), *levels)
 
 
 def judge_run(run: RunData, policy: Policy | None = None, blessed_pairs: Iterable[VariantPair] = ()) -> Judgement:
-    """Compares every variant of `run` with its baseline, and judges its candidates.
+    """Compares every variant of `run` with its baseline, and judges its candidates, by the run's own policy by default.
 
-    Args:
-        policy: the run's own by default.
-        blessed_pairs: pairs with a blessed run. Holm corrects over these and the run's own pairs together.
+    Holm corrects over the run's own pairs and `blessed_pairs` together.
 
     Raises:
         ConfigError: the policy in the run's configuration is not allowed.
@@ -58,9 +55,9 @@ def judge_run(run: RunData, policy: Policy | None = None, blessed_pairs: Iterabl
     return Judgement(
         policy,
         pairs,
-        tuple(comparison for comparison in comparisons if comparison.against not in blessed),
+        tuple(row for row in comparisons if row.against not in blessed),
         blessed_pairs,
-        tuple(comparison for comparison in comparisons if comparison.against in blessed),
+        tuple(row for row in comparisons if row.against in blessed),
     )
 
 

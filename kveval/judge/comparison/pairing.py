@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from kveval.judge.run_data import RunData
+from kveval.judge.run_data import RunData, incomplete_reason
 from kveval.run.manifest import VariantRun
 
 Side = Literal["baseline", "candidate", "aa", "control"]
@@ -59,8 +59,7 @@ class VariantPair:
     """Holds the paired records of a variant and of what it is compared with.
 
     Attributes:
-        variant: name of the candidate's side.
-        against: name of the baseline's side.
+        variant, against: names of the candidate's and of the baseline's side.
         table: as `pair` makes it.
         control: name of the emulated control, if `table` has one.
         judged: whether the comparison gets a verdict. Controls get none.
@@ -93,28 +92,14 @@ def pairs_with_baseline(run: RunData) -> list[VariantPair]:
 
 
 def pair_variant(run: RunData, variant: VariantRun) -> pd.DataFrame:
-    """Pairs the baseline, `variant`, and if they exist its control and the A/A run of the baseline.
-
-    An A/A run is paired over the samples it was asked.
-    """
+    """Pairs the baseline, `variant`, and if they exist its control and the A/A run, over what `variant` was asked."""
     sides: dict[Side, pd.DataFrame] = {
         "baseline": run.records[run.manifest.baseline],
         "candidate": run.records[variant.name],
     }
-    samples = run.samples
-    if variant.role == "aa" and run.manifest.aa_sample_ids is not None:
-        samples = samples.loc[samples.index.isin(run.manifest.aa_sample_ids)]
     control, aa = run.variant("control", variant.name), run.variant("aa", run.manifest.baseline)
     if control:
         sides["control"] = run.records[control.name]
     if aa:
         sides["aa"] = run.records[aa.name]
-    return pair(samples, sides)
-
-
-def incomplete_reason(variant: VariantRun) -> str | None:
-    """Returns why `variant` is not complete, and so cannot pass. None if it is complete."""
-    if variant.status == "complete":
-        return None
-    done = {"planned": "not measured yet", "running": "not finished"}.get(variant.status, variant.status)
-    return f"{variant.name} {done}" + (f": {variant.reason}" if variant.reason else "")
+    return pair(run.samples.loc[run.asked(variant)], sides)

@@ -32,9 +32,10 @@ class Scope:
         return " at ".join(part for part in parts if part) or "overall"
 
 
-def scopes(samples: pd.DataFrame) -> Iterator[Scope]:
-    """Returns overall, then every context length, family and cell, each in order."""
-    for level, columns in LEVELS.items():
+def scopes(samples: pd.DataFrame, *levels: Level) -> Iterator[Scope]:
+    """Yields every scope of `levels`, in this order. Without levels: overall, then every length, family and cell."""
+    for level in levels or LEVELS:
+        columns = LEVELS[level]
         if not columns:
             yield Scope(level)
             continue

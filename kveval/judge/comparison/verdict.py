@@ -29,8 +29,7 @@ class Verdict:
     Attributes:
         reason: one sentence.
         p_holm: p-value of "no difference", corrected by Holm over the rows judged together.
-        more_samples: how many further samples would settle the verdict, if the gap holds. None if the verdict is
-            settled, or if no practical number would settle it.
+        more_samples: how many further samples would settle the verdict, if the gap holds. None if none would.
     """
 
     word: Word
@@ -138,11 +137,8 @@ def more_samples(difference: Difference, policy: Policy, *, p_factor: float) -> 
     sparse interval needs. For a loss beyond the margin, it is the size that shows the loss to be significant and
     beyond the margin.
 
-    Args:
-        p_factor: the p-value after Holm over the raw one, at least 1: how much smaller p must be.
-
-    Returns:
-        None if the difference is exactly at the margin, or if the number is above `MOST_SAMPLES`.
+    `p_factor` is the p-value after Holm over the raw one, at least 1: how much smaller p must be. None if the
+    difference is exactly at the margin, or if the number is above `MOST_SAMPLES`.
     """
     if difference.delta is None or difference.se is None or difference.square is None:
         return None

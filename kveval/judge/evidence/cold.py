@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from kveval.errors import RunDirectoryError
+from kveval.judge.evidence.drift import shared_prefix
 from kveval.judge.run_data import RunData
 from kveval.judge.statistics.hypothesis_tests import holm
 from kveval.run.directory import RunDirectory
@@ -66,14 +67,10 @@ class ColdComparison:
         asked: samples that were asked again without the cache.
         n: samples that can be compared: the first answer came from the cache, the second did not.
         unanswered: samples with an engine error, or without an answer from the cache.
-        not_cold: samples whose second answer came in part from the cache.
-        not_warm: samples whose first answer did not come from the cache.
-        lost: correct only from the cache.
-        gained: correct only without the cache.
-        baseline: the flips compared with those of the baseline's own cold samples.
-        noise: the flips compared with those of the baseline's A/A run.
+        not_cold, not_warm: samples whose second answer came in part from the cache, or whose first did not.
+        lost, gained: correct only from the cache, and only without it.
+        baseline, noise: the flips compared with those of the baseline's own cold samples, and of its A/A run.
         planned_share, hit_share: share of all prompt tokens that were planned to come, and came, from the cache.
-        finding: what a reader must know. None if nothing stands out.
     """
 
     variant: str
@@ -122,8 +119,6 @@ def _check(
 ) -> ColdComparison:
     own = flips[variant.name]
     is_baseline = variant.name == run.manifest.baseline
-    baseline = None if is_baseline else _flip_test(own, flips[run.manifest.baseline])
-    noise = _flip_test(own, _noise(run))
     check = ColdComparison(
         variant=variant.name,
         **counts,
@@ -131,8 +126,8 @@ def _check(
         identical=int(pairs["identical"].sum()),
         lost=int((pairs["warm_correct"] & ~pairs["cold_correct"]).sum()),
         gained=int((~pairs["warm_correct"] & pairs["cold_correct"]).sum()),
-        baseline=baseline,
-        noise=noise,
+        baseline=None if is_baseline else _flip_test(own, flips[run.manifest.baseline]),
+        noise=_flip_test(own, _noise(run)),
         planned_share=planned,
         hit_share=hit,
         differences=tuple(pairs.loc[~pairs["identical"].astype(bool), "difference"]),
@@ -173,16 +168,11 @@ def _pair(cold: Record, warm: Mapping[Any, Any]) -> tuple[str, bool, bool, bool,
     identical = first == second
     difference = None
     if not identical:
-        shared = len(_shared(first, second))
+        position = shared_prefix(first, second) + 1
         difference = ColdDifference(
-            cold.sample_id, cold.task, cold.context_length, str(warm["outcome"]), cold.outcome, shared + 1, *texts
+            cold.sample_id, cold.task, cold.context_length, str(warm["outcome"]), cold.outcome, position, *texts
         )
     return cold.sample_id, warm["outcome"] == "correct", cold.outcome == "correct", identical, difference
-
-
-def _shared(first: Sequence[object], second: Sequence[object]) -> Sequence[object]:
-    equal = [one == other for one, other in zip(first, second, strict=False)]
-    return first[: equal.index(False) if False in equal else len(equal)]
 
 
 def _noise(run: RunData) -> pd.Series | None:
@@ -224,7 +214,7 @@ def _finding(check: ColdComparison) -> Finding | None:
             f"{check.not_cold} of {check.asked} samples were answered from the prefix cache although "
             "each was sent with its own cache salt, so the cold check compares nothing"
         )
-        return Finding(level="warning", code="cold_check_not_cold", message=message)
+        return Finding.warning("cold_check_not_cold", message)
     tests = {"the baseline's answers": check.baseline, "the A/A run's answers": check.noise}
     known = {whose: test for whose, test in tests.items() if test is not None}
     for (whose, test), p in zip(known.items(), holm([one.p for one in known.values()]), strict=True):
@@ -233,5 +223,5 @@ def _finding(check: ColdComparison) -> Finding | None:
                 f"{test.own} of {test.n} answers flip without the prefix cache ({check.lost} right only with it, "
                 f"{check.gained} only without it), but only {test.others} of {whose} (exact p {p:.2g})"
             )
-            return Finding(level="warning", code="prefix_cache_differs", message=message)
+            return Finding.warning("prefix_cache_differs", message)
     return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -57,10 +58,7 @@ class Drift:
 def drift_positions(baseline: pd.DataFrame, candidate: pd.DataFrame, sample_ids: Iterable[str]) -> pd.DataFrame:
     """Returns every comparable position of the given samples, with the columns `POSITION_COLUMNS`.
 
-    A sample gives no rows unless both sides have logprobs.
-
-    Args:
-        baseline, candidate: records as in `RunData.records`.
+    Both sides are records as in `RunData.records`. A sample gives no rows unless both have logprobs.
     """
     tables = [_positions(batch) for batch in _batches(_comparable(baseline, candidate, sample_ids))]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=POSITION_COLUMNS)
@@ -82,11 +80,7 @@ def _comparable(baseline: pd.DataFrame, candidate: pd.DataFrame, sample_ids: Ite
 
 
 def summarize(positions: pd.DataFrame, haystack_ids: pd.Series) -> Drift | None:
-    """Sums up rows of `drift_positions`. None without rows.
-
-    Args:
-        haystack_ids: by sample_id.
-    """
+    """Sums up rows of `drift_positions`, with `haystack_ids` by sample_id. None without rows."""
     if positions.empty:
         return None
     kl = positions["kl"].to_numpy(dtype=np.float64)
@@ -146,10 +140,12 @@ def kl_lower_bound(
 
 def shared_positions(ours: list[int], theirs: list[int]) -> int:
     """Counts the positions predicted from the same prefix: up to the first differing token, and including it."""
-    for position, (a, b) in enumerate(zip(ours, theirs, strict=False)):
-        if a != b:
-            return position + 1
-    return min(len(ours), len(theirs))
+    return min(shared_prefix(ours, theirs) + 1, len(ours), len(theirs))
+
+
+def shared_prefix(first: Sequence[object], second: Sequence[object]) -> int:
+    """Counts the elements that both begin with."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
 
 def _batches(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
@@ -198,8 +194,7 @@ def _stack(arrays: Sequence[NDArray[Any]], *, fill: int) -> NDArray[Any]:
 def _probability(
     tokens: NDArray[np.int64], ids: NDArray[np.int32], logprobs: NDArray[np.float32]
 ) -> NDArray[np.float64]:
-    """Returns the probability of each token [n]. A token that is not listed gets the lowest listed probability, which
-    is an upper bound."""
+    """Returns the probability of each token [n]: for one that is not listed, the lowest listed as an upper bound."""
     p = np.where((ids >= 0) & (logprobs > _MINUS_INFINITY), np.exp(logprobs.astype(np.float64)), np.inf)
     match = (ids == tokens[:, None]) & np.isfinite(p)
     listed = np.where(match, p, 0.0).sum(axis=1)

@@ -18,13 +18,10 @@ class FlippedSample:
     """Shows one sample that only the baseline or only the variant got right.
 
     Attributes:
-        direction: lost: only the baseline was correct. gained: only the variant.
-        expected: reference answers. Empty if `absent`.
-        absent: True if the right answer is that the text does not say.
+        expected: reference answers. Empty if `absent`: the right answer is that the text does not say.
         excerpts: the context around each needle.
         aa_flipped: True if the second run of the baseline flipped too, so that the change may be noise. None if the
             A/A run did not cover the sample.
-        control_outcome: of the variant's emulated control. None without one.
     """
 
     sample_id: str

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from kveval.config.judge import Policy
-from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.comparison import Comparison, at_levels
 from kveval.judge.comparison.judgement import judge_pairs
 from kveval.judge.comparison.pairing import VariantPair, pair
 from kveval.judge.evidence.drift import shared_positions
@@ -24,8 +23,7 @@ class Drafts:
 
     Attributes:
         steps: steps in which the engine drafted tokens.
-        tokens: drafted tokens.
-        accepted: drafted tokens that were accepted.
+        tokens, accepted: drafted tokens, and those of them that were accepted.
         acceptance: accepted / tokens. None if nothing was drafted.
         tokens_per_step: 1 + accepted / steps, because every step also yields one token of the model.
         by_position: for each place in the draft, the share of steps in which its token was accepted.
@@ -47,8 +45,7 @@ class Parting:
     likely.
 
     Attributes:
-        samples: samples that both answered.
-        different: samples whose output tokens differ.
+        samples, different: samples that both answered, and those of them whose output tokens differ.
         median_nats, most_nats: by how much the side without speculation preferred its token to the other. None if no
             sample has the logprobs of both tokens.
     """
@@ -64,12 +61,9 @@ class Speculation:
     """Shows what speculation did to one variant.
 
     Attributes:
-        method: how the server drafts.
         tokens: most tokens in one draft.
-        drafts: None if the engine counted nothing.
         partner: the same variant without speculation. None if the run has none.
         comparisons: with the partner, overall and by length. They have no verdicts, because it is a control.
-        parting: None without a partner.
     """
 
     variant: str
@@ -142,10 +136,7 @@ def parting(without: pd.DataFrame, speculating: pd.DataFrame) -> Parting:
 
 
 def _preference(ours: list[int], theirs: list[int], packed: object) -> float | None:
-    """Returns our log probability of our token minus that of theirs, at the first token that differs.
-
-    None if either token is not listed.
-    """
+    """Returns our log probability of our token minus that of theirs, where they first differ. None if not listed."""
     place = shared_positions(ours, theirs) - 1
     if place < 0 or not isinstance(packed, str) or ours[place] == theirs[place]:
         return None
@@ -157,8 +148,6 @@ def _preference(ours: list[int], theirs: list[int], packed: object) -> float | N
     return mine - other if mine is not None and other is not None else None
 
 
-def _compare(run: RunData, variant: str, partner: str, policy: Policy) -> Iterator[Comparison]:
+def _compare(run: RunData, variant: str, partner: str, policy: Policy) -> list[Comparison]:
     table = pair(run.samples, {"baseline": run.records[partner], "candidate": run.records[variant]})
-    for row in judge_pairs([VariantPair(variant, partner, table, judged=False)], policy):
-        if row.scope.level in ("overall", "length"):
-            yield row
+    return at_levels(judge_pairs([VariantPair(variant, partner, table, judged=False)], policy), "overall", "length")

@@ -8,16 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from kveval.config.judge import Policy
 from kveval.errors import ExitCode
-from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.comparison import Comparison, at_levels
 from kveval.judge.comparison.headline import headline
 from kveval.judge.comparison.judgement import Judgement
 from kveval.judge.comparison.pairing import VariantPair
 from kveval.judge.gate import rules
-from kveval.judge.run_data import RunData
-from kveval.judge.run_health import infrastructure_problem
-from kveval.run.manifest import VariantRun
+from kveval.judge.run_data import RunData, infrastructure_problem
 
 State = Literal["pass", "undecided", "infrastructure", "regression"]
 WORST_LAST: tuple[State, ...] = ("pass", "undecided", "infrastructure", "regression")
@@ -38,8 +35,7 @@ class Check:
         variant: the variant that was checked, or the id of the run.
         against: what `variant` was compared with. None if it was not compared.
         blocks: whether it fails the gate. A check that passes never does.
-        comparisons: the rows the state rests on.
-        pair: the samples behind these rows.
+        comparisons, pair: the rows the state rests on, and the samples behind them.
     """
 
     kind: str
@@ -51,24 +47,18 @@ class Check:
     comparisons: tuple[Comparison, ...] = ()
     pair: VariantPair | None = None
 
+    @property
+    def overall(self) -> Comparison | None:
+        return next(iter(at_levels(self.comparisons, "overall")), None)
 
-def check_pair(
-    kind: str,
-    pair: VariantPair,
-    comparisons: Iterable[Comparison],
-    measured: Iterable[VariantRun],
-    run: RunData,
-    policy: Policy,
-) -> Check:
-    """Returns the check of `pair`: what its headline says, or what broke.
 
-    Args:
-        comparisons: the rows of this pair, among others.
-        measured: the variants of `run` that must have answered.
-    """
-    rows = tuple(row for row in comparisons if row.variant == pair.variant)
+def check_pair(kind: str, pair: VariantPair, must_answer: Iterable[str], run: RunData, judgement: Judgement) -> Check:
+    """Returns the check of `pair`: what its headline says, or what broke in the variants that `must_answer`."""
+    policy, compared = judgement.policy, (*judgement.comparisons, *judgement.against_blessed)
+    rows = tuple(row for row in compared if (row.variant, row.against) == (pair.variant, pair.against))
     answer = headline(rows, policy)
-    problem = next((found for found in (infrastructure_problem(run, one, policy) for one in measured) if found), None)
+    problems = (infrastructure_problem(run, run.manifest.variants[name], policy) for name in must_answer)
+    problem = next((found for found in problems if found), None)
     state: State = "regression" if answer.word == "fail" else answer.word
     reason, blocks = answer.reason, True
     if problem:
@@ -76,7 +66,7 @@ def check_pair(
         reason = f"{problem}; of what was answered: {answer.reason}" if answer.word == "fail" else problem
     elif state == "undecided":
         # `undecided: allow` lets through only what was measured.
-        overall = next(row for row in rows if row.scope.level == "overall")
+        (overall,) = at_levels(rows, "overall")
         no_evidence = overall.difference.low is None or overall.sensitive.low is None
         blocks = policy.undecided == "block" or no_evidence
     return Check(kind, pair.variant, state, reason, pair.against, blocks, rows, pair)

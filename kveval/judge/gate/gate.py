@@ -16,18 +16,13 @@ from kveval.judge.comparison.pairing import VariantPair
 from kveval.judge.comparison.verdict import points
 from kveval.judge.evidence.cold import cold_comparisons
 from kveval.judge.gate.check import EXIT_CODES, WORST_LAST, Check, State, find_rules
-from kveval.judge.run_data import RunData, policy_of
-from kveval.judge.run_health import load_ended_run
+from kveval.judge.run_data import RunData, load_ended_run, policy_of
 from kveval.run.facts import Finding
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The decision about a run.
-
-    Attributes:
-        notes: findings that a reader must know.
-    """
+    """The decision about a run. `notes` are findings that a reader must know."""
 
     run: RunData
     blessed: Blessed | None
@@ -53,8 +48,7 @@ class Gate:
 def gate(path: Path, *, against: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Gate:
     """Judges a run by its own policy, changed by `overrides`.
 
-    Args:
-        against: a blessed file. Every blessed variant is then also compared with its earlier answers.
+    With a blessed file (`against`), every blessed variant is also compared with its earlier answers.
 
     Raises:
         RunDirectoryError: the run cannot be judged: it is broken, has no samples, or is still being written.
@@ -88,10 +82,9 @@ def notes(run: RunData, blessed: Blessed | None, judgement: Judgement) -> Iterat
     policy = judgement.policy
     for name, variant in run.manifest.variants.items():
         if variant.facts.is_emulated and variant.role == "candidate":
-            yield Finding(
-                level="warning",
-                code="emulated",
-                message=f"{name} is emulated: it has the numerics of the format, but saves no memory, and "
+            yield Finding.warning(
+                "emulated",
+                f"{name} is emulated: it has the numerics of the format, but saves no memory, and "
                 "the kernel of a native cache was not tested",
             )
         for finding in variant.findings:
@@ -103,9 +96,7 @@ def notes(run: RunData, blessed: Blessed | None, judgement: Judgement) -> Iterat
     yield from _unequal_control(run, judgement)
     unused = sorted(set(policy.margins) - set(run.samples["family"]))
     if unused:
-        yield Finding(
-            level="warning", code="unused_margin", message=f"no family of this run is called {', '.join(unused)}"
-        )
+        yield Finding.warning("unused_margin", f"no family of this run is called {', '.join(unused)}")
     if blessed:
         yield from changes(run, blessed, policy)
 
@@ -116,9 +107,8 @@ def _unequal_control(run: RunData, judgement: Judgement) -> Iterator[Finding]:
         delta, p = comparison.difference.delta, comparison.difference.p
         if delta is None or p is None or p >= 1 - judgement.policy.confidence or abs(delta) <= judgement.policy.margin:
             continue
-        yield Finding(
-            level="warning",
-            code="unequal_control",
-            message=f"the baseline's second run differs from the first by {points(delta)} points, which is more "
+        yield Finding.warning(
+            "unequal_control",
+            f"the baseline's second run differs from the first by {points(delta)} points, which is more "
             "than the margin, so a candidate's difference may not come from its cache",
         )

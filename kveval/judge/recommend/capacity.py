@@ -52,8 +52,7 @@ class Memory:
 def context_limits(run: RunData, variant: VariantRun, held_tokens: int, sequences: int | None) -> list[ContextLimit]:
     """Returns the limits for one sequence, for as many as the run had in flight, and for `sequences` if given.
 
-    Args:
-        held_tokens: the longest context up to which everything passes.
+    Everything passes up to `held_tokens`.
     """
     capacity = variant.facts.kv_capacity_tokens
     if capacity is None:
@@ -85,10 +84,9 @@ def most_in_flight(run: RunData, variant: VariantRun) -> int:
 
 def memory(run: RunData, variant: VariantRun) -> Memory:
     """Compares the cache of `variant` with that of the baseline."""
-    facts, reference = variant.facts, run.manifest.variants[run.manifest.baseline].facts
-    ratio, baseline_tokens = facts.kv_capacity_ratio, reference.kv_capacity_tokens
-    mine = _bytes_per_token(run, variant)
-    before = _bytes_per_token(run, run.manifest.variants[run.manifest.baseline])
+    baseline = run.manifest.variants[run.manifest.baseline]
+    ratio, baseline_tokens = variant.facts.kv_capacity_ratio, baseline.facts.kv_capacity_tokens
+    mine, before = _bytes_per_token(run, variant), _bytes_per_token(run, baseline)
     freed = (before - mine) * baseline_tokens / _GIB if mine and before and baseline_tokens else None
     from_bytes = 1 - mine / before if mine and before else None
     share = from_bytes if from_bytes is not None or not ratio else 1 - 1 / ratio

@@ -11,7 +11,7 @@ from kveval.config.emulation import EmulationConfig, native_dtype
 from kveval.config.engine import flag_name
 from kveval.errors import UsageError
 from kveval.formats.registry import is_unquantized
-from kveval.judge.comparison.comparison import own_score
+from kveval.judge.comparison.comparison import at_levels, own_score
 from kveval.judge.comparison.headline import held_to
 from kveval.judge.comparison.judgement import PANELS
 from kveval.judge.comparison.scope import Scope
@@ -33,7 +33,6 @@ class Candidate:
     """Says what is known about one candidate.
 
     Attributes:
-        check: what the gate found.
         obstacle: why it is not recommended even if it passes. None if nothing rules it out.
         native: the cache dtype that stores the emulated format natively, if there is one.
         held_tokens: the longest context up to which everything passes.
@@ -64,7 +63,6 @@ class Recommendation:
             or if kveval did not launch the server.
         exit_code: 0 with a candidate. 1 if all candidates lose, or the baseline scores below the policy's minimum. 3 if
             an engine or a control failed, or the run was cut short. 5 if it is undecided.
-        candidates: in the order of the run.
         limits: the context lengths that the chosen candidate may get.
     """
 
@@ -84,8 +82,7 @@ def recommend(
 ) -> Recommendation:
     """Judges a run as `kveval gate` does. Among what passes, the most freed memory wins, then the score.
 
-    Args:
-        sequences: also return the context limit for so many requests at once. At least 1.
+    With `sequences`, at least 1, the limits include that for so many requests at once.
 
     Raises:
         KvevalError: the run cannot be judged; see `kveval.judge.gate.gate.gate`.
@@ -119,7 +116,7 @@ def _candidate(decision: Gate, check: Check) -> Candidate:
     emulate = variant.spec.get("emulate")
     native = native_dtype(EmulationConfig.model_validate(emulate)) if emulate else None
     freed = memory(run, variant)
-    summary = [row for row in check.comparisons if row.scope.level in PANELS[0]]
+    summary = at_levels(check.comparisons, *PANELS[0])
     return Candidate(
         variant=variant,
         check=check,
@@ -127,7 +124,7 @@ def _candidate(decision: Gate, check: Check) -> Candidate:
         native=native,
         memory=freed,
         score=own_score(run, variant.name, Scope("overall"), confidence=decision.policy.confidence).mean,
-        held_tokens=held_to([row for row in summary if row.scope.level == "length" and row.asked]),
+        held_tokens=held_to([row for row in at_levels(summary, "length") if row.asked]),
         more_samples=max(
             (row.verdict.more_samples for row in summary if row.verdict and row.verdict.more_samples), default=None
         ),

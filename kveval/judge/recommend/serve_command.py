@@ -38,7 +38,7 @@ class ServeCommand:
     @property
     def command(self) -> list[str]:
         """The words of the command, without quotes."""
-        return [*self.program, *(word for argument in self.arguments for word in argument)]
+        return [*self.program, *self.flags]
 
     @property
     def flags(self) -> list[str]:
@@ -77,7 +77,7 @@ def serve_command(manifest: Manifest, variant: VariantRun) -> ServeCommand | Non
     served = {name: value for name, value in arguments.items() if name not in _MEASURING}
     return ServeCommand(
         environment=_environment(manifest, variant),
-        program=(*_program(manifest), str(variant.spec.get("model") or _model(manifest))),
+        program=(*_program(manifest), str(variant.spec.get("model") or manifest.config.get("model", "MODEL"))),
         arguments=tuple(tuple(flags({name: value})) for name, value in served.items() if flags({name: value})),
     )
 
@@ -99,7 +99,9 @@ def _environment(manifest: Manifest, variant: VariantRun) -> dict[str, str | Non
     if variant.facts.device == "cpu" and engine.get("kv_cache_gib") is not None:
         given["VLLM_CPU_KVCACHE_SPACE"] = engine["kv_cache_gib"]
     given |= engine.get("env") or {}
-    given |= _configured(manifest, variant).get("env") or {}
+    for configured in manifest.config.get("variants") or []:
+        if configured.get("name") == variant.name:
+            given |= configured.get("env") or {}
     shown = without_secrets({name: str(value) for name, value in given.items() if _NAME.fullmatch(name)})
     return {name: None if HIDDEN in value else value for name, value in shown.items()}
 
@@ -117,12 +119,3 @@ def _program(manifest: Manifest) -> list[str]:
 
 def _engine(manifest: Manifest) -> Mapping[str, Any]:
     return manifest.config.get("engine") or {}
-
-
-def _model(manifest: Manifest) -> Any:
-    return manifest.config.get("model", "MODEL")
-
-
-def _configured(manifest: Manifest, variant: VariantRun) -> Mapping[str, Any]:
-    variants = manifest.config.get("variants") or []
-    return next((one for one in variants if one.get("name") == variant.name), {})

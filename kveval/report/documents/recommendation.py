@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from kveval import __version__
+from kveval.judge.comparison.comparison import at_levels
 from kveval.judge.recommend.recommend import Candidate, Recommendation
 from kveval.judge.recommend.serve_command import ServeCommand
 from kveval.report.documents.rows import comparison_row, variant_row
@@ -56,8 +57,8 @@ def _command(serving: ServeCommand) -> dict[str, Any]:
 
 
 def _candidate(candidate: Candidate, recommended: bool) -> dict[str, Any]:
-    rows = candidate.check.comparisons
-    scores = comparison_row(next(row for row in rows if row.scope.level == "overall"))
+    rows = at_levels(candidate.check.comparisons, "length", "overall")
+    scores = comparison_row(rows[-1])
     variant = variant_row(candidate.variant)
     return {
         "variant": candidate.variant.name,
@@ -67,7 +68,7 @@ def _candidate(candidate: Candidate, recommended: bool) -> dict[str, Any]:
         "obstacle": candidate.obstacle,
         "native_equivalent": candidate.native,
         "held_tokens": candidate.held_tokens,
-        "settle": what_decides([row for level in ("length", "overall") for row in rows if row.scope.level == level]),
+        "settle": what_decides(rows),
         "more_samples": candidate.more_samples,
         "freed_share": candidate.memory.freed_share,
         **{key: scores[key] for key in _OF_SCORES},

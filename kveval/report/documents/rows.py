@@ -47,6 +47,12 @@ def comparison_row(comparison: Comparison) -> dict[str, Any]:
     }
 
 
+def comparison_part(comparison: Comparison | None, *keys: str) -> dict[str, Any] | None:
+    """Returns these keys of `comparison_row`. None without a comparison."""
+    row = comparison_row(comparison) if comparison else {}
+    return {key: row[key] for key in keys} if comparison else None
+
+
 def _attribution(attribution: Attribution | None) -> dict[str, Any] | None:
     if attribution is None or not attribution.total.n:
         return None

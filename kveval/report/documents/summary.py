@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from kveval.config.judge import Policy
-from kveval.judge.comparison.comparison import Comparison, own_score
+from kveval.judge.comparison.comparison import own_score
 from kveval.judge.comparison.headline import headlines
 from kveval.judge.comparison.judgement import Judgement, judge_run
 from kveval.judge.comparison.pairing import has_right_answer
 from kveval.judge.comparison.scope import in_scope, scopes
 from kveval.judge.evidence.cold import ColdComparison, cold_comparisons
 from kveval.judge.run_data import RunData, load_run
-from kveval.report.documents.rows import comparison_row, variant_row
+from kveval.report.documents.rows import comparison_part, comparison_row, variant_row
 from kveval.report.sections.speculation.section import SpeculatingVariant, speculating_variants
 
 SUMMARY_VERSION = 1
@@ -51,8 +51,7 @@ def summary(run_dir: Path, policy: Policy | None = None) -> dict[str, Any]:
 
 
 def _baseline_rows(run: RunData, policy: Policy) -> Iterator[dict[str, Any]]:
-    chosen = [group for group in scopes(run.samples) if group.level in ("overall", "length")]
-    for group in sorted(chosen, key=lambda group: group.level == "overall"):
+    for group in scopes(run.samples, "length", "overall"):
         score = own_score(run, run.manifest.baseline, group, confidence=policy.confidence)
         yield {
             "variant": run.manifest.baseline,
@@ -70,9 +69,8 @@ def _baseline_rows(run: RunData, policy: Policy) -> Iterator[dict[str, Any]]:
 
 def _rows(run: RunData, judgement: Judgement) -> Iterator[dict[str, Any]]:
     for name, variant in run.manifest.variants.items():
-        for level in ("length", "overall"):
-            for comparison in judgement.of(name, level):
-                yield {"role": variant.role, **comparison_row(comparison)}
+        for comparison in judgement.of(name, "length", "overall"):
+            yield {"role": variant.role, **comparison_row(comparison)}
 
 
 def _speculation(one: SpeculatingVariant) -> dict[str, Any]:
@@ -84,15 +82,11 @@ def _speculation(one: SpeculatingVariant) -> dict[str, Any]:
         "drafts": asdict(result.drafts) if result.drafts else None,
         "partner": result.partner,
         "parting": asdict(result.parting) if result.parting else None,
-        "rows": [{**comparison_row(row), "aa": _noise(aa)} for row, aa in one.rows],
+        "rows": [
+            {**comparison_row(row), "aa": comparison_part(aa, "n", "identical", "lost", "gained", "delta")}
+            for row, aa in one.rows
+        ],
     }
-
-
-def _noise(aa: Comparison | None) -> dict[str, Any] | None:
-    if aa is None:
-        return None
-    row = comparison_row(aa)
-    return {key: row[key] for key in ("n", "identical", "lost", "gained", "delta")}
 
 
 def _cold(check: ColdComparison) -> dict[str, Any]:

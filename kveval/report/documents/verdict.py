@@ -10,7 +10,7 @@ from kveval.errors import IncomparableError, InfrastructureError, KvevalError
 from kveval.judge.comparison.comparison import Comparison
 from kveval.judge.gate.check import Check
 from kveval.judge.gate.gate import Gate
-from kveval.report.documents.rows import comparison_row, variant_row
+from kveval.report.documents.rows import comparison_part, comparison_row, variant_row
 from kveval.report.files.flips import flip_excerpts
 from kveval.report.sections.drift.section import DriftRow, drift_rows
 
@@ -19,7 +19,7 @@ VERDICT_VERSION = 2
 
 def verdict(gate: Gate) -> dict[str, Any]:
     """Returns the document. Shares and scores are in [0, 1], differences in [-1, 1] (candidate - baseline)."""
-    manifest, blessed = gate.run.manifest, gate.blessed
+    manifest, blessed, noise = gate.run.manifest, gate.blessed, noise_floor(gate)
     return {
         "version": VERDICT_VERSION,
         "kveval_version": __version__,
@@ -43,7 +43,7 @@ def verdict(gate: Gate) -> dict[str, Any]:
         "checks": [_check(gate, check) for check in gate.checks],
         "notes": [note.model_dump() for note in gate.notes],
         "variants": {name: variant_row(variant) for name, variant in manifest.variants.items()},
-        "noise": _noise(gate),
+        "noise": comparison_part(noise, "variant", "n", "delta", "low", "high", "lost", "gained", "identical"),
         "drift": [_drift(row) for row in drift_rows(gate.run, ("overall", "length", "cell"))],
     }
 
@@ -75,8 +75,7 @@ def no_verdict(error: KvevalError, path: str) -> dict[str, Any]:
 
 
 def _check(gate: Gate, check: Check) -> dict[str, Any]:
-    overall = next((row for row in check.comparisons if row.scope.level == "overall"), None)
-    attribution = overall.attribution if overall else None
+    attribution = check.overall.attribution if check.overall else None
     variant = gate.run.manifest.variants.get(check.variant)
     return {
         "kind": check.kind,
@@ -107,14 +106,6 @@ def _drift(row: DriftRow) -> dict[str, Any]:
         "aa": asdict(row.aa) if row.aa else None,
         "ratio": row.ratio,
     }
-
-
-def _noise(gate: Gate) -> dict[str, Any] | None:
-    comparison = noise_floor(gate)
-    if comparison is None:
-        return None
-    row = comparison_row(comparison)
-    return {key: row[key] for key in ("variant", "n", "delta", "low", "high", "lost", "gained", "identical")}
 
 
 def noise_floor(gate: Gate) -> Comparison | None:

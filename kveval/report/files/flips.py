@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from kveval.judge.comparison.comparison import at_levels
 from kveval.judge.comparison.pairing import answered_by
 from kveval.judge.gate.check import Check
 from kveval.judge.run_data import RunData
@@ -22,8 +23,8 @@ class FlipExcerpt:
     """One flip.
 
     Attributes:
-        before: the output on the baseline's side; None for a blessed run, which keeps no outputs.
-        noise_too: whether the A/A run flipped there as well; None where it did not ask.
+        before: the output on the baseline's side. None for a blessed run, which keeps no outputs.
+        noise_too: whether the A/A run flipped there as well. None where it did not ask.
     """
 
     sample_id: str
@@ -48,8 +49,7 @@ def flip_excerpts(run: RunData, check: Check) -> Iterator[FlipExcerpt]:
     flipped = pairs[pairs["baseline_correct"] != pairs["candidate_correct"]]
     delta = {
         (row.scope.task, row.scope.context_length): row.difference.delta or 0.0
-        for row in check.comparisons
-        if row.scope.level == "cell"
+        for row in at_levels(check.comparisons, "cell")
     }
     places = zip(flipped["task"], flipped["context_length"], strict=True)
     order = pd.DataFrame(
@@ -75,7 +75,6 @@ def flip_excerpts(run: RunData, check: Check) -> Iterator[FlipExcerpt]:
 
 
 def _output(run: RunData, variant: str | None, sample_id: Any) -> str | None:
-    """Returns None where the run does not hold the variant's output: a blessed run keeps none."""
     return str(run.records[variant].at[sample_id, "output"]) if variant is not None and variant in run.records else None
 
 

@@ -14,6 +14,7 @@ from kveval.errors import InfrastructureError, KvevalError, RunDirectoryError, S
 from kveval.judge.blessed.bless import bless
 from kveval.judge.gate.gate import Gate, gate
 from kveval.judge.recommend.recommend import Recommendation, recommend
+from kveval.judge.run_data import with_overrides
 from kveval.report.documents.verdict import no_verdict, verdict
 from kveval.report.files.junit import junit, junit_of_error
 from kveval.report.files.markdown import markdown, markdown_of_error
@@ -34,16 +35,12 @@ def decide(
 ) -> Decision:
     """Judges `run` and writes junit.xml, summary.md and verdict.json into `out`, the run directory by default.
 
-    It also writes them if nothing could be judged, so that no older verdict is left standing.
-
-    Args:
-        config: a sweep configuration whose policy replaces the run's.
-        overrides: keys of the policy, over either.
+    It also writes them if nothing could be judged, so that no older verdict is left standing. For `config` and
+    `overrides`, see `policy_given`.
 
     Raises:
         KvevalError: nothing could be judged; see `kveval.judge.gate.gate`.
         InfrastructureError: kveval itself failed, which says nothing about the run.
-        StorageError: the files cannot be written.
     """
     folder = out or run
     try:
@@ -61,11 +58,7 @@ def decide(
 
 @contextlib.contextmanager
 def own_failures(run: Path) -> Iterator[None]:
-    """Turns a crash of kveval into an InfrastructureError: Python's exit code for a crash is the one of a regression.
-
-    Raises:
-        InfrastructureError: kveval itself failed.
-    """
+    """Turns a crash of kveval into an InfrastructureError: Python ends a crash with the exit code of a regression."""
     try:
         yield
     except KvevalError:
@@ -76,32 +69,17 @@ def own_failures(run: Path) -> Iterator[None]:
 
 
 def advise(run: Path, *, config: str | None, overrides: Mapping[str, Any], sequences: int | None) -> Recommendation:
-    """Judges `run` and recommends a cache setting. Writes nothing.
+    """Judges `run` as `decide` does, and recommends a cache setting. Writes nothing.
 
-    Args:
-        config: a sweep configuration whose policy replaces the run's.
-        overrides: keys of the policy, over either.
-        sequences: see `kveval.judge.recommend.recommend.recommend`.
-
-    Raises:
-        KvevalError: nothing could be judged; see `kveval.judge.gate.gate`.
-        InfrastructureError: kveval itself failed, which says nothing about the run.
+    For `sequences`, see `kveval.judge.recommend.recommend.recommend`.
     """
     with own_failures(run):
         return recommend(run, overrides=policy_given(config, overrides), sequences=sequences)
 
 
 def policy_given(config: str | None, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the keys that replace those of the run's policy: of the configuration `config`, changed by `overrides`.
-
-    Raises:
-        ConfigError: the configuration cannot be read.
-    """
-    policy = load_config(config).judge.model_dump() if config else {}
-    policy |= {key: value for key, value in overrides.items() if key != "margins"}
-    if "margins" in overrides:
-        policy["margins"] = {**policy.get("margins", {}), **overrides["margins"]}
-    return policy
+    """Returns the keys that replace those of the run's policy: those of the sweep configuration, then `overrides`."""
+    return with_overrides(load_config(config).judge.model_dump() if config else {}, overrides)
 
 
 def bless_run(run: Path, out: Path) -> Gate:

@@ -22,12 +22,7 @@ _NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """One test case.
-
-    Attributes:
-        problem: the JUnit element: failure, error or skipped; None for a pass.
-        kind: the type of the problem; `why`: its message.
-    """
+    """One test case. `problem` is the JUnit element, None for a pass; `kind` is its type and `why` its message."""
 
     class_name: str
     name: str
@@ -81,11 +76,9 @@ def _cases(check: Check) -> Iterator[_Case]:
 
 
 def _row_case(class_name: str, row: Comparison, verdict: Verdict, *, is_broken: bool) -> _Case:
-    problem = {"fail": "failure", "undecided": "skipped", "pass": None}[verdict.word]
-    if is_broken:
-        # What a broken run lost is not a loss of quality.
-        problem = "skipped"
-    kind = {"fail": "regression"}.get(verdict.word, verdict.word)
+    # What a broken run lost is not a loss of quality.
+    problem = "skipped" if is_broken else {"fail": "failure", "undecided": "skipped", "pass": None}[verdict.word]
+    kind = "regression" if verdict.word == "fail" else verdict.word
     size = f"{row.difference.n} of {row.asked} questions, {difference_label(row.difference)} points"
     return _Case(class_name, str(row.scope), problem, kind, f"{verdict.word}: {verdict.reason} ({size})")
 

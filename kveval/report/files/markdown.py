@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from kveval.errors import KvevalError
-from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.comparison import at_levels
 from kveval.judge.comparison.scope import Scope
 from kveval.judge.gate.check import Check
 from kveval.judge.gate.gate import Gate
-from kveval.judge.statistics.score import Score
+from kveval.judge.statistics.clusters import Score
 from kveval.report.documents.verdict import error_word, noise_floor
 from kveval.report.files.flips import FlipExcerpt, flip_excerpts
 from kveval.report.labels import answered_label, attribution_label, difference_label, emulated_suffix, storage_label
@@ -110,7 +110,7 @@ def _checks(gate: Gate) -> Iterator[str]:
     yield "| | check | variant | against | overall | reason |"
     yield "|---|---|---|---|---|---|"
     for check in _worst_first(gate.checks):
-        overall = _overall(check)
+        overall = check.overall
         yield (
             f"| {_MARKS[check.state]} {check.state} | {check.kind} | {_variant(gate, check)} "
             f"| {plain(check.against or '')} | {difference_label(overall.difference) if overall else ''} "
@@ -118,17 +118,13 @@ def _checks(gate: Gate) -> Iterator[str]:
         )
     yield ""
     for check in gate.checks:
-        overall = _overall(check)
+        overall = check.overall
         if overall and overall.attribution and (label := attribution_label(overall)):
             cause = {None: "undecided which part lost", "both": "both lost"}.get(
                 overall.attribution.blames(), f"the loss comes from the {overall.attribution.blames()}"
             )
             yield f"- {plain(check.variant)}: {plain(label)}: **{cause}**"
     yield ""
-
-
-def _overall(check: Check) -> Comparison | None:
-    return next((row for row in check.comparisons if row.scope.level == "overall"), None)
 
 
 def _variant(gate: Gate, check: Check) -> str:
@@ -142,8 +138,8 @@ def _cells(gate: Gate) -> Iterator[str]:
     cells = [
         (check, row, row.verdict)
         for check in gate.checks
-        for row in check.comparisons
-        if row.scope.level == "cell" and row.verdict is not None
+        for row in at_levels(check.comparisons, "cell")
+        if row.verdict is not None
     ]
     cells.sort(key=lambda cell: (_WORD_ORDER[cell[2].word], cell[1].difference.delta or 0.0))
     if not cells:
@@ -168,7 +164,7 @@ def _cells(gate: Gate) -> Iterator[str]:
 
 def _flips(gate: Gate) -> Iterator[str]:
     for check in _worst_first(gate.checks):
-        flips, overall = list(flip_excerpts(gate.run, check)), _overall(check)
+        flips, overall = list(flip_excerpts(gate.run, check)), check.overall
         if not flips or overall is None:
             continue
         variant = f"{plain(check.variant)}{emulated_suffix(gate.run, check.variant)}"

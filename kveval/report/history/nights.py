@@ -11,30 +11,27 @@ from urllib.parse import quote
 from kveval.config.judge import Policy
 from kveval.errors import UsageError
 from kveval.judge.comparison.comparison import own_score
-from kveval.judge.comparison.headline import headlines
+from kveval.judge.comparison.headline import Headline, headlines
 from kveval.judge.comparison.judgement import judge_run
 from kveval.judge.comparison.scope import Scope
 from kveval.judge.run_data import load_run
+from kveval.judge.statistics.clusters import Score
 from kveval.judge.statistics.difference import Difference
-from kveval.judge.statistics.score import Score
 from kveval.report.html.charts import Chart, night_chart
 from kveval.report.html.page import render
 from kveval.report.html.report import build_report
 from kveval.report.labels import baseline_first, proven_safe
+from kveval.run.manifest import VariantRun
 from kveval.run.storage import write_atomically
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One variant of one night. `verdict`, `difference` and `proven_safe` are None for the baseline."""
+    """One variant of one night. `headline`, `difference` and `proven_safe` are None for the baseline."""
 
-    variant: str
-    role: str
-    status: str
-    emulated: bool
+    variant: VariantRun
     score: Score
-    verdict: str | None
-    reason: str | None
+    headline: Headline | None
     difference: Difference | None
     proven_safe: str | None
 
@@ -45,7 +42,7 @@ class Night:
 
     Attributes:
         engine: the version that the baseline's engine reports.
-        engine_changed: the version of the night before; None if it is the same.
+        engine_changed: the version of the night before. None if it is the same.
         asked_changed: whether samples or model differ from the night before: then the scores cannot be compared.
     """
 
@@ -63,8 +60,7 @@ class Night:
 def build_reports(runs: Sequence[Path], out: Path | None = None) -> list[tuple[str, Path]]:
     """Writes the report of every run, and the history of several. Returns (what it is, where it was written).
 
-    Args:
-        out: the file for the one report, or for the history.
+    `out` is the file for the one report, or for the history.
 
     Raises:
         RunDirectoryError: one of them is not a run directory, or it is broken.
@@ -83,7 +79,10 @@ def build_history(runs: Sequence[Path], out: Path | None = None, policy: Policy 
     """Writes the history page: to `out`, or to ``history.html`` beside the last run."""
     path = runs[-1].resolve().parent / "history.html" if out is None else out
     nights = _in_order([_night(run, policy) for run in runs])
-    links = {night.path: _link(night.path / "report.html", path) for night in nights}
+    folder = path.resolve().parent
+    links = {
+        night.path: quote(Path(os.path.relpath(night.path / "report.html", folder)).as_posix()) for night in nights
+    }
     page = render("history/template.html.j2", nights=nights, links=links, chart=_chart(nights))
     write_atomically(path, page)
     return path
@@ -101,26 +100,20 @@ def _night(path: Path, policy: Policy | None) -> Night:
         overall = judgement.of(variant.name, "overall")
         entries.append(
             Entry(
-                variant=variant.name,
-                role=variant.role,
-                status=variant.status,
-                emulated=variant.facts.is_emulated,
+                variant=variant,
                 score=own_score(run, variant.name, Scope("overall"), confidence=judgement.policy.confidence),
-                verdict=headline.word if headline else None,
-                reason=headline.reason if headline else None,
+                headline=headline,
                 difference=overall[0].difference if overall else None,
                 proven_safe=proven_safe(judgement.of(variant.name, "length")) if headline else None,
             )
         )
     manifest = run.manifest
-    baseline = manifest.variants[manifest.baseline]
-    engine = baseline.facts.engine_version
     return Night(
         name=path.resolve().name,
         path=path.resolve(),
         created=manifest.created,
         status=manifest.status,
-        engine=None if engine is None else str(engine),
+        engine=manifest.variants[manifest.baseline].facts.engine_version,
         engine_changed=None,
         asked_changed=False,
         asked=(manifest.samples_sha256, manifest.inputs.get("model/config.json")),
@@ -141,18 +134,8 @@ def _in_order(nights: Sequence[Night]) -> list[Night]:
 
 
 def _chart(nights: Sequence[Night]) -> Chart:
-    names = list(dict.fromkeys(entry.variant for night in nights for entry in night.entries))
-    series = {
-        name: [
-            (index, entry.score)
-            for index, night in enumerate(nights)
-            for entry in night.entries
-            if entry.variant == name
-        ]
-        for name in names
-    }
+    series: dict[str, list[tuple[int, Score]]] = {}
+    for index, night in enumerate(nights):
+        for entry in night.entries:
+            series.setdefault(entry.variant.name, []).append((index, entry.score))
     return night_chart("Overall score per night", [night.name for night in nights], series)
-
-
-def _link(target: Path, page: Path) -> str:
-    return quote(Path(os.path.relpath(target, page.resolve().parent)).as_posix())

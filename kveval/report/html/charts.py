@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kveval.judge.statistics.score import Score
+from kveval.judge.statistics.clusters import Score
 from kveval.report.labels import length_label
 
 WIDTH, HEIGHT = 440, 250
@@ -37,17 +37,12 @@ class Line:
 
     @property
     def path(self) -> str:
-        """Returns the line as an SVG path."""
         return " ".join(f"{'L' if index else 'M'}{p.x:.1f},{p.y:.1f}" for index, p in enumerate(self.points))
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One chart.
-
-    Attributes:
-        x_ticks, y_ticks: (pixel, label).
-    """
+    """One chart. Its ticks are (pixel, label)."""
 
     title: str
     lines: tuple[Line, ...]
@@ -74,12 +69,7 @@ def score_chart(title: str, series: Mapping[str, Sequence[tuple[int, Score]]], s
 
 
 def night_chart(title: str, names: Sequence[str], series: Mapping[str, Sequence[tuple[int, Score]]]) -> Chart:
-    """Returns a line per variant over nights, evenly spaced.
-
-    Args:
-        names: of the nights, in order.
-        series: (index of the night, score) of each variant.
-    """
+    """Returns a line per variant over nights, evenly spaced: (index into `names`, score) of each variant."""
     indices = list(range(len(names)))
     # At most six names fit.
     every = -(-len(names) // 6)
@@ -164,12 +154,7 @@ _STEPS_POINTS = (0.5, 3, 8, 15, 30)
 
 @dataclass(frozen=True, slots=True)
 class HeatCell:
-    """One cell.
-
-    Attributes:
-        value: a score in [0, 1], or a difference of scores.
-        colour: the name of its class in the style sheet.
-    """
+    """One cell: a score in [0, 1] or a difference of scores, and the name of its colour in the style sheet."""
 
     value: float
     n: int
@@ -178,11 +163,7 @@ class HeatCell:
 
 @dataclass(frozen=True, slots=True)
 class Heatmap:
-    """A table whose cells are coloured. A cell is None if nothing was asked there.
-
-    Attributes:
-        is_difference: whether the values are differences from the baseline.
-    """
+    """A table whose cells are coloured. A cell is None if nothing was asked there."""
 
     title: str
     corner: str

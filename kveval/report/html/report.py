@@ -17,12 +17,7 @@ from kveval.run.storage import write_atomically
 
 @dataclass(frozen=True, slots=True)
 class ShownSection:
-    """A section with the content of one run.
-
-    Attributes:
-        name: the section's folder, which is also its anchor in the page.
-        parts: the sections shown inside this one.
-    """
+    """A section with the content of one run. `name` is its folder, and its anchor in the page."""
 
     name: str
     section: Section
@@ -35,15 +30,10 @@ class ShownSection:
 
 
 def build_report(run_dir: Path, out: Path | None = None, policy: Policy | None = None) -> Path:
-    """Writes the report of a run, finished or not, and returns its path.
-
-    Args:
-        out: the file to write; ``RUN/report.html`` by default.
-        policy: replaces the policy of the run.
+    """Writes the report of a run, finished or not, to `out` (default ``RUN/report.html``), and returns its path.
 
     Raises:
         RunDirectoryError: `run_dir` is not a run directory, or it is broken.
-        StorageError: the report cannot be written.
     """
     run = load_run(run_dir)
     judgement = judge_run(run, policy)

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.comparison import Comparison, at_levels
 from kveval.judge.gate.check import Check
 from kveval.judge.gate.gate import Gate
 from kveval.report.labels import attribution_label, difference_label, emulated_suffix, storage_label
@@ -25,8 +25,8 @@ def gate_table(gate: Gate) -> RenderableType:
     cells = [
         (check, row)
         for check in gate.checks
-        for row in check.comparisons
-        if row.scope.level == "cell" and (row.difference.delta or 0.0) < 0
+        for row in at_levels(check.comparisons, "cell")
+        if (row.difference.delta or 0.0) < 0
     ]
     worst = sorted(cells, key=lambda cell: cell[1].difference.delta or 0.0)[:_MOST_CELLS]
     if worst:
@@ -42,7 +42,7 @@ def _check(gate: Gate, check: Check) -> Iterator[RenderableType]:
     variant = gate.run.manifest.variants.get(check.variant)
     label = storage_label(variant.facts) if variant else ""
     saving = ", no memory saved" if variant and variant.facts.is_emulated else ""
-    overall = next((row for row in check.comparisons if row.scope.level == "overall"), None)
+    overall = check.overall
     yield Text.assemble(
         (f"{check.state:<15}", STYLES[check.state]),
         (visible(check.variant), "bold"),

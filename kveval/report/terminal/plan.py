@@ -22,11 +22,7 @@ _TEXT_COLUMNS = {"task", "haystack", "name", "role", "kv_cache_dtype", "storage"
 
 
 def plan_table(plan: Mapping[str, Any]) -> RenderableType:
-    """Returns the tables of a plan.
-
-    Args:
-        plan: what `kveval.plan_sweep` returns.
-    """
+    """Returns the tables of a plan, as `kveval.plan_sweep` returns it."""
     head = Table(show_header=False, box=None)
     for key in _HEAD:
         head.add_row(key, str(plan[key]))

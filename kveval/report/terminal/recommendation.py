@@ -8,6 +8,7 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
+from kveval.judge.comparison.comparison import at_levels
 from kveval.judge.recommend.capacity import Memory
 from kveval.judge.recommend.recommend import Candidate, Recommendation
 from kveval.judge.recommend.serve_command import ServeCommand
@@ -49,7 +50,7 @@ def _storage(candidate: Candidate) -> tuple[str, str]:
 
 
 def _worth(made: Recommendation, chosen: Candidate) -> Iterator[str]:
-    overall = next(row for row in chosen.check.comparisons if row.scope.level == "overall")
+    (overall,) = at_levels(chosen.check.comparisons, "overall")
     yield f"{difference_label(overall.difference)} points; {chosen.check.reason}"
     yield from _memory(chosen.memory)
     for limit in made.limits:
@@ -77,7 +78,7 @@ def _why_not(made: Recommendation, one: Candidate) -> Iterator[str]:
     if one.state == "regression" and one.held_tokens:
         yield f"proven safe up to {one.held_tokens:,} tokens"
     if one.state == "undecided":
-        rows = [row for level in ("length", "overall") for row in one.check.comparisons if row.scope.level == level]
+        rows = at_levels(one.check.comparisons, "length", "overall")
         unsaid = [row for row in rows if row.verdict and row.verdict.reason not in one.check.reason]
         yield from (f"to decide it {entry}" for entry in what_decides(unsaid))
 

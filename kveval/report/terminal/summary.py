@@ -30,11 +30,7 @@ _WIDTHS = (7, 18, 5, 22, 11)
 
 
 def summary_table(run_dir: Path, policy: Policy | None = None) -> RenderableType:
-    """Shows a run in 80 columns.
-
-    Raises:
-        RunDirectoryError: `run_dir` is not a run directory, or it is broken.
-    """
+    """Shows a run in 80 columns."""
     run = load_run(run_dir)
     judgement = judge_run(run, policy)
     margin, confidence = points(judgement.policy.margin), judgement.policy.confidence
@@ -67,20 +63,15 @@ def _grid() -> Table:
 def _scores(run: RunData, judgement: Judgement, variant: VariantRun) -> Table:
     grid = _grid()
     if variant.role == "baseline":
-        rows = [_baseline_cells(run, judgement, group) for group in _lengths_and_overall(run)]
+        rows = [_baseline_cells(run, judgement, group) for group in scopes(run.samples, "length", "overall")]
     else:
-        compared = [row for level in ("length", "overall") for row in judgement.of(variant.name, level)]
+        compared = judgement.of(variant.name, "length", "overall")
         if not any(row.difference.n for row in compared):
             compared = compared[-1:]
         rows = [_cells(row, variant) for row in compared]
     for row in rows:
         grid.add_row(*row)
     return grid
-
-
-def _lengths_and_overall(run: RunData) -> list[Scope]:
-    chosen = [group for group in scopes(run.samples) if group.level in ("overall", "length")]
-    return sorted(chosen, key=lambda group: group.level == "overall")
 
 
 def _baseline_cells(run: RunData, judgement: Judgement, group: Scope) -> list[Text]:
@@ -128,7 +119,7 @@ def _reasons(run: RunData, judgement: Judgement) -> Iterator[RenderableType]:
     for headline in headlines(judgement):
         word = (headline.word, STYLES[headline.word])
         yield Text.assemble((visible(headline.variant), "bold"), " ", word, ": ", visible(headline.reason))
-        for row in (row for level in ("length", "overall") for row in judgement.of(headline.variant, level)):
+        for row in judgement.of(headline.variant, "length", "overall"):
             verdict, attribution = row.verdict, attribution_label(row)
             if verdict and verdict.word == "undecided" and row.difference.n and verdict.reason not in headline.reason:
                 yield indented(f"{row.scope}: {verdict.reason}")

@@ -6,50 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.make_run import Answer, make_run, make_samples, scored
+from support.judgement import judge, losing, overall, words
+from support.make_run import make_run, make_samples, scored
 
-from kveval.judge.comparison.comparison import Comparison
 from kveval.judge.comparison.headline import headlines
-from kveval.judge.comparison.judgement import Judgement, judge_run
 from kveval.judge.evidence.flipped import flipped_samples
 from kveval.judge.run_data import load_run
 from kveval.run.records import Outcome, SampleRow
-
-
-def losing(share: float, of: Answer) -> Answer:
-    """Answers as `of`, but wrong on `share` of its correct samples."""
-
-    def answer(row: SampleRow, rng: np.random.Generator) -> tuple[Outcome, str] | None:
-        given = of(row, rng)
-        lost = rng.random() < share
-        return ("wrong", "lost") if given and given[0] == "correct" and lost else given
-
-    return answer
-
-
-def failing(share: float, of: Answer) -> Answer:
-    """Answers as `of`, but with an engine error on `share` of the samples."""
-
-    def answer(row: SampleRow, rng: np.random.Generator) -> tuple[Outcome, str] | None:
-        return ("engine_error", "") if rng.random() < share else of(row, rng)
-
-    return answer
-
-
-def absent(row: SampleRow, rng: np.random.Generator) -> tuple[Outcome, str] | None:
-    return None
-
-
-def judge(path: Path) -> Judgement:
-    return judge_run(load_run(path))
-
-
-def overall(judgement: Judgement, variant: str) -> Comparison:
-    return judgement.of(variant, "overall")[0]
-
-
-def words(judgement: Judgement, variant: str) -> set[str]:
-    return {c.verdict.word for c in judgement.comparisons if c.variant == variant and c.verdict}
 
 
 def test_floor_and_ceiling_carry_no_pass(tmp_path: Path) -> None:

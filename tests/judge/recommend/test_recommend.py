@@ -6,17 +6,16 @@ import fcntl
 import json
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.judge_command import kveval
 from support.make_run import Answer, make_run, make_samples, scored
 from typer.testing import CliRunner
 
 from kveval.cli.app import app
-from kveval.errors import KvevalError
 from kveval.run.directory import RunDirectory
 from kveval.run.records import Outcome, SampleRow
 
@@ -25,21 +24,6 @@ NATIVE = {
     "engine_version": "0.32.0", "device": "cuda", "storage": "native", "execution": "graphs", "prefix_caching": True,
     "max_model_len": 8240, "block_size": 16,
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Result:
-    code: int
-    text: str
-
-
-def kveval(*arguments: str | Path) -> Result:
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if isinstance(done.exception, KvevalError):
-        return Result(done.exception.exit_code, f"error: {done.exception}")
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return Result(done.exit_code, " ".join(done.output.split()))
 
 
 def document(path: Path, *flags: str) -> dict[str, Any]:

@@ -4,30 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from support.make_run import make_run, scored
 
 from kveval.config.judge import Policy
 from kveval.report.documents.summary import summary
 from kveval.run.storage import to_json
-
-EMULATED = {"facts": {"storage": "emulated", "emulation": "int8 per_token_head", "kv_capacity_ratio": 1.0}}
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    return make_run(
-        tmp_path / "night",
-        answers={"bf16": scored(0.9), "fp8": scored(0.8), "int8": scored(0.9), "fp8-control": scored(0.9)},
-        variants={
-            "fp8": {
-                "facts": {"storage": "native", "effective_cache_dtype": "fp8_e4m3", "kv_capacity_ratio": 2.0},
-                "findings": [{"level": "warning", "code": "scales_1", "message": "scales are all 1.0"}],
-            },
-            "int8": EMULATED,
-            "fp8-control": {"role": "control", "of": "fp8"},
-            "nvfp4": {"status": "refused", "reason": "this device cannot", "facts": None},
-        },
-    )
 
 
 def test_summary_is_strict_json(run: Path) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from kveval.judge.statistics.score import mean_score
+from kveval.judge.statistics.clusters import mean_score
 from kveval.report.html.charts import score_chart
 
 

@@ -3,37 +3,17 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-import pytest
 from rich.console import Console
 from support.make_run import make_run, make_samples, scored
 
 from kveval.report.documents.summary import summary
 from kveval.report.terminal.summary import summary_table
 
-EMULATED = {"facts": {"storage": "emulated", "emulation": "int8 per_token_head", "kv_capacity_ratio": 1.0}}
-
 
 def printed(path: Path, width: int = 80) -> str:
     file = io.StringIO()
     Console(width=width, file=file).print(summary_table(path))
     return file.getvalue()
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    return make_run(
-        tmp_path / "night",
-        answers={"bf16": scored(0.9), "fp8": scored(0.8), "int8": scored(0.9), "fp8-control": scored(0.9)},
-        variants={
-            "fp8": {
-                "facts": {"storage": "native", "effective_cache_dtype": "fp8_e4m3", "kv_capacity_ratio": 2.0},
-                "findings": [{"level": "warning", "code": "scales_1", "message": "scales are all 1.0"}],
-            },
-            "int8": EMULATED,
-            "fp8-control": {"role": "control", "of": "fp8"},
-            "nvfp4": {"status": "refused", "reason": "this device cannot", "facts": None},
-        },
-    )
 
 
 def test_table_says_what_decides(run: Path) -> None:

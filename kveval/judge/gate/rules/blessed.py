@@ -11,8 +11,7 @@ from kveval.judge.run_data import RunData
 
 def check_blessed(run: RunData, judgement: Judgement) -> Iterator[Check]:
     for pair in judgement.blessed_pairs:
-        variants = [run.manifest.variants[pair.variant]]
-        yield check_pair("blessed", pair, judgement.against_blessed, variants, run, judgement.policy)
+        yield check_pair("blessed", pair, [pair.variant], run, judgement)
 
 
 RULE = Rule(position=50, check=check_blessed)

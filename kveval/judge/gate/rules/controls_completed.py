@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from kveval.judge.comparison.judgement import Judgement
 from kveval.judge.gate.check import Check, Rule
-from kveval.judge.run_data import RunData
-from kveval.judge.run_health import infrastructure_problem
+from kveval.judge.run_data import RunData, infrastructure_problem
 
 
 def check_controls_completed(run: RunData, judgement: Judgement) -> Iterator[Check]:

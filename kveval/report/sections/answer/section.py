@@ -26,11 +26,8 @@ class Conclusion:
     """What a run says about one candidate.
 
     Attributes:
-        proven_safe: the longest context up to which everything passes, and why no longer.
-        memory: what the cache holds, compared with the baseline's.
-        what_decides: what would decide the undecided rows, one entry for each.
         labels: what a reader must know before the numbers, in a few words each; `caveats` says it in sentences.
-        cause: whether format or kernel causes the loss; None without an emulated control or without a loss.
+        cause: whether format or kernel causes the loss. None without an emulated control or without a loss.
         is_measured: whether any question was answered by both sides.
         rows: every context length, then overall.
     """
@@ -57,20 +54,20 @@ def conclusions(run: RunData, judgement: Judgement) -> list[Conclusion]:
 
 def _conclusion(run: RunData, judgement: Judgement, headline: Headline) -> Conclusion:
     variant, baseline = run.manifest.variants[headline.variant], run.manifest.variants[run.manifest.baseline]
-    lengths, overall = judgement.of(variant.name, "length"), judgement.of(variant.name, "overall")
-    cells = judgement.of(variant.name, "cell")
+    overall, cells = judgement.of(variant.name, "overall"), judgement.of(variant.name, "cell")
+    rows = judgement.of(variant.name, "length", "overall")
     return Conclusion(
         variant=variant,
         headline=headline,
         sentence=sentence(judgement, headline),
-        proven_safe=proven_safe(lengths),
+        proven_safe=proven_safe(judgement.of(variant.name, "length")),
         memory=memory(variant, baseline),
-        what_decides=what_decides([*lengths, *overall]),
+        what_decides=what_decides(rows),
         labels=labels(variant, baseline, overall, len(cells)),
         caveats=caveats(variant),
         cause=next((_cause(row) for row in overall), None),
         is_measured=any(row.difference.n for row in overall),
-        rows=(*lengths, *overall),
+        rows=tuple(rows),
         families=tuple(judgement.of(variant.name, "family")),
         cells=tuple(cells),
     )
@@ -145,13 +142,12 @@ def sentence(judgement: Judgement, headline: Headline) -> str:
     if headline.word == "pass":
         reason = overall[0].verdict.reason if overall[0].verdict else ""
         return f"pass up to {_length(lengths[-1])}: {reason}."
-    parts = [*_passing(lengths), *_failing(judgement, headline, lengths), *_undecided(lengths)]
+    limit, undecided = held_to(lengths), [_length(row) for row in lengths if word_of(row) == "undecided"]
+    parts = [f"pass up to {length_label(limit)}"] if limit else []
+    parts += _failing(judgement, headline, lengths)
+    if undecided:
+        parts.append(f"undecided at {listed(undecided)}")
     return "; ".join(parts) + "."
-
-
-def _passing(lengths: Sequence[Comparison]) -> list[str]:
-    limit = held_to(lengths)
-    return [f"pass up to {length_label(limit)}"] if limit else []
 
 
 def _failing(judgement: Judgement, headline: Headline, lengths: Sequence[Comparison]) -> list[str]:
@@ -162,15 +158,10 @@ def _failing(judgement: Judgement, headline: Headline, lengths: Sequence[Compari
         cells = [row for row in judgement.of(headline.variant, "cell") if row.scope.context_length == length]
         parts = [f"fails at {_length(first)}{_worst_task(cells)}: {in_words(first, judgement.policy.confidence)}"]
         return [*parts, f"also fails at {listed([_length(row) for row in others])}"] if others else parts
-    rows = [row for level in ("overall", "family", "cell") for row in judgement.of(headline.variant, level)]
-    worst = min((row for row in rows if word_of(row) == "fail"), key=lambda row: row.difference.delta or 0.0)
+    rows = [row for row in judgement.of(headline.variant, "overall", "family", "cell") if word_of(row) == "fail"]
+    worst = min(rows, key=lambda row: row.difference.delta or 0.0)
     place = "over all lengths" if worst.scope.level == "overall" else f"on {worst.scope}"
     return [f"fails {place}: {in_words(worst, judgement.policy.confidence)}"]
-
-
-def _undecided(lengths: Sequence[Comparison]) -> list[str]:
-    names = [_length(row) for row in lengths if word_of(row) == "undecided"]
-    return [f"undecided at {listed(names)}"] if names else []
 
 
 def _worst_task(cells: Sequence[Comparison]) -> str:

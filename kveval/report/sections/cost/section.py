@@ -60,16 +60,13 @@ class Costs:
 
 
 def costs(run: RunData, _: Judgement) -> Costs:
-    """Returns the cost of every variant, its times by context length and its capacity."""
     return Costs([_cost(run, variant) for variant in baseline_first(run)], times_by_length(run), capacities(run))
 
 
 def times_by_length(run: RunData) -> list[Times]:
     """Returns the times of every context length and variant that has records."""
     rows = []
-    for group in scopes(run.samples):
-        if group.level != "length":
-            continue
+    for group in scopes(run.samples, "length"):
         ids = in_scope(run.samples, group).index
         for variant in baseline_first(run):
             records = run.records[variant.name]
@@ -114,7 +111,7 @@ SECTION = Section("Cost", 50, costs)
 
 
 def capacities(run: RunData) -> list[tuple[str, CapacityComparison]]:
-    """Returns the name and the capacity of every variant, the baseline's first."""
+    """Returns what every cache holds, the baseline's first: by the model's config.json, beside what its server said."""
     return [(variant.name, _capacity(run, variant)) for variant in baseline_first(run)]
 
 

@@ -21,7 +21,7 @@ class DriftRow:
     """The drift of one variant over one group of samples.
 
     Attributes:
-        aa: the A/A run's drift over the same group; None without an A/A run that covers it.
+        aa: the A/A run's drift over the same group. None without an A/A run that covers it.
         ratio: the variant's mean KL over the A/A run's, both over the samples that the A/A run covers.
     """
 
@@ -43,9 +43,7 @@ def drift_rows(run: RunData, levels: Sequence[Level] = ("overall", "length")) ->
         if variant.role in ("baseline", "aa"):
             continue
         positions = _numbered_positions(run, variant)
-        for group in scopes(run.samples):
-            if group.level not in levels:
-                continue
+        for group in scopes(run.samples, *levels):
             of_group = run.samples.index.isin(in_scope(run.samples, group).index)
             drift = summarize(_of(positions, of_group), haystacks)
             if drift is not None:

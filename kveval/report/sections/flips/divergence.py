@@ -35,12 +35,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """The first token where two outputs differ.
-
-    Attributes:
-        position: of the token; 1 is the first of the output.
-        alternatives: the most likely tokens of either side, and what each chose. Empty without logprobs.
-    """
+    """The first token where two outputs differ, counted from 1. Without logprobs there are no alternatives."""
 
     position: int
     alternatives: tuple[Alternative, ...]

@@ -26,7 +26,7 @@ class FlipView:
     """One flip.
 
     Attributes:
-        anchor: the link to this sample of this variant; `sample_anchor` links to the first flip of the sample.
+        anchor: the link to this sample of this variant. `sample_anchor` links to the first flip of the sample.
         noise: what the A/A run did on this sample: flipped, same, or unknown.
     """
 

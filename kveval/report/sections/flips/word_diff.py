@@ -6,7 +6,8 @@ import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+
+from kveval.judge.evidence.drift import shared_prefix
 
 _WORD = re.compile(r"\s*\w+|\s*[^\w\s]|\s+")
 # The time of exact matching grows with the product of the lengths. Beyond this, frequent words are skipped.
@@ -15,12 +16,7 @@ _MOST_EXACT = 90_000
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The shown part of one output.
-
-    Attributes:
-        pieces: (text, whether only this output has it); together the text shown.
-        before, after: characters left out.
-    """
+    """The shown part of one output: (text, whether only this output has it), and the characters left out."""
 
     pieces: tuple[tuple[str, bool], ...]
     before: int
@@ -33,7 +29,7 @@ class Shown:
 
 def side_by_side(first: str, second: str, limit: int) -> tuple[Shown, Shown]:
     """Returns up to `limit` characters of both, from a little before the first difference."""
-    parting = _shared(first, second)
+    parting = shared_prefix(first, second)
     start = 0 if parting <= 3 * limit // 4 else parting - limit // 4
     # Starting later would show fewer characters than allowed.
     start = max(0, min(start, max(len(first), len(second)) - limit))
@@ -48,8 +44,8 @@ def side_by_side(first: str, second: str, limit: int) -> tuple[Shown, Shown]:
 def word_diff(first: str, second: str) -> tuple[tuple[tuple[str, bool], ...], tuple[tuple[str, bool], ...]]:
     """Returns (text, whether only this side has it) for both sides."""
     ours, theirs = _WORD.findall(first), _WORD.findall(second)
-    head = _shared(ours, theirs)
-    tail = _shared(ours[head:][::-1], theirs[head:][::-1])
+    head = shared_prefix(ours, theirs)
+    tail = shared_prefix(ours[head:][::-1], theirs[head:][::-1])
     middle, other = ours[head : len(ours) - tail], theirs[head : len(theirs) - tail]
     matcher = difflib.SequenceMatcher(None, middle, other, autojunk=len(middle) * len(other) > _MOST_EXACT)
     left, right = [("".join(ours[:head]), False)], [("".join(ours[:head]), False)]
@@ -58,11 +54,6 @@ def word_diff(first: str, second: str) -> tuple[tuple[tuple[str, bool], ...], tu
         right.append(("".join(other[c:d]), kind != "equal"))
     end = ("".join(ours[len(ours) - tail :]), False)
     return _joined([*left, end]), _joined([*right, end])
-
-
-def _shared(first: Sequence[str], second: Sequence[str]) -> int:
-    """Counts the elements that both begin with."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
 
 def _joined(pieces: Sequence[tuple[str, bool]]) -> tuple[tuple[str, bool], ...]:

@@ -12,11 +12,7 @@ from kveval.run.load_results import Level, LevelResult, LoadDocument, LoadVarian
 
 @dataclass(frozen=True, slots=True)
 class LoadRow:
-    """One variant at one level.
-
-    Attributes:
-        reference: the baseline's result at the same level; None for the baseline itself.
-    """
+    """One variant at one level. `reference` is the baseline's result there, None for the baseline itself."""
 
     variant: LoadVariant
     result: LevelResult
@@ -39,13 +35,7 @@ class LoadRow:
 
 @dataclass(frozen=True, slots=True)
 class LoadedVariant:
-    """One variant over all levels.
-
-    Attributes:
-        rss_peak_bytes: the most resident memory its server's processes held; None if unknown.
-        device_peak_bytes: the most GPU memory they held; None if unknown.
-        findings: of the variant and of its levels.
-    """
+    """One variant over all levels: the most memory its server held (None if unknown), and all findings."""
 
     variant: LoadVariant
     rss_peak_bytes: float | None

@@ -14,8 +14,7 @@ def noise_rows(run: RunData, judgement: Judgement) -> list[Comparison]:
         row
         for name, variant in run.manifest.variants.items()
         if variant.role in ("candidate", "control")
-        for level in ("length", "overall")
-        for row in judgement.of(name, level)
+        for row in judgement.of(name, "length", "overall")
         if row.noise is not None
     ]
 

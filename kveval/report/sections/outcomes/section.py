@@ -14,20 +14,11 @@ def outcomes_table(run: RunData) -> list[tuple[str, int | None, dict[str, int]]]
     rows = []
     for variant in baseline_first(run):
         outcomes = run.records[variant.name]["outcome"]
-        for group in scopes(run.samples):
-            if group.level not in ("overall", "length"):
-                continue
-            asked = in_scope(run.samples, group).index
-            if variant.role == "aa" and run.manifest.aa_sample_ids is not None:
-                asked = asked.intersection(run.manifest.aa_sample_ids)
-            counts = outcomes.reindex(asked).fillna("missing").value_counts()
-            rows.append(
-                (
-                    variant.name,
-                    group.context_length,
-                    {outcome: int(counts.get(outcome, 0)) for outcome in (*OUTCOMES, "missing")},
-                )
-            )
+        asked = run.samples.loc[run.asked(variant)]
+        for group in scopes(run.samples, "overall", "length"):
+            counts = outcomes.reindex(in_scope(asked, group).index).fillna("missing").value_counts()
+            by_outcome = {outcome: int(counts.get(outcome, 0)) for outcome in (*OUTCOMES, "missing")}
+            rows.append((variant.name, group.context_length, by_outcome))
     return rows
 
 

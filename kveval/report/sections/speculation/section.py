@@ -27,11 +27,7 @@ class SpeculatingVariant:
 def speculating_variants(run: RunData, judgement: Judgement) -> list[SpeculatingVariant]:
     """Returns every variant that speculates."""
     aa = run.variant("aa", run.manifest.baseline)
-    noise = {
-        row.scope.context_length: row
-        for level in ("overall", "length")
-        for row in (judgement.of(aa.name, level) if aa else ())
-    }
+    noise = {row.scope.context_length: row for row in (judgement.of(aa.name, "overall", "length") if aa else ())}
     return [
         SpeculatingVariant(one, tuple((row, noise.get(row.scope.context_length)) for row in one.comparisons))
         for one in speculations(run, judgement.policy)

@@ -10,7 +10,7 @@ from kveval.judge.comparison.comparison import own_score
 from kveval.judge.comparison.judgement import Judgement
 from kveval.judge.comparison.scope import Scope, scopes
 from kveval.judge.run_data import RunData
-from kveval.judge.statistics.score import Score
+from kveval.judge.statistics.clusters import Score
 from kveval.report.html.charts import Chart, score_chart
 from kveval.report.labels import baseline_first
 from kveval.report.section import Section
@@ -35,8 +35,7 @@ def scores_table(run: RunData, confidence: float) -> list[tuple[Scope, dict[str,
     """Returns the score of every variant, for each cell, each length and overall."""
     return [
         (group, {name: own_score(run, name, group, confidence=confidence) for name in run.manifest.variants})
-        for group in scopes(run.samples)
-        if group.level != "family"
+        for group in scopes(run.samples, "overall", "length", "cell")
     ]
 
 
