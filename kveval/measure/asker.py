@@ -85,25 +85,15 @@ class SampleAsker:
         facts = self.session.facts
         before, started = counters(await self.client.metrics_text()), time.monotonic()
         try:
-            at_once = min(self.plan.config.requests.max_in_flight, facts.max_num_seqs or 1 << 30)
-            await self._ask_each(self.remaining.unsuspected(), at_once)
-            await self._ask_each(self.remaining.suspects(), 1)
+            unsuspected = group_by_haystack(self.remaining.unsuspected())
+            await ask_all(unsuspected, self._ask_one, facts, max_in_flight=self.plan.config.requests.max_in_flight)
+            await ask_all(group_by_haystack(self.remaining.suspects()), self._ask_one, facts, max_in_flight=1)
         finally:
             seconds = time.monotonic() - started
             after = counters(await self.client.metrics_text())
             planned = planned_hit_tokens(self._answered, facts.block_size or 16)
             added = {name: value - before.get(name, 0.0) for name, value in after.items()}
             self.counted = Counted(added, seconds, planned)
-
-    async def _ask_each(self, samples: list[Sample], max_in_flight: int) -> None:
-        facts = self.session.facts
-        await ask_all(
-            group_by_haystack(samples),
-            self._ask_one,
-            capacity_tokens=facts.kv_capacity_tokens,
-            max_in_flight=max_in_flight,
-            block_size=facts.block_size or 16,
-        )
 
     async def _ask_one(self, sample: Sample) -> None:
         self.remaining.begin(sample)

@@ -86,9 +86,8 @@ class ColdStage:
             await ask_all(
                 [HaystackSamples(sample.sample_id, (sample,)) for sample in missing],
                 ask,
-                capacity_tokens=facts.kv_capacity_tokens,
-                max_in_flight=min(self._plan.config.requests.max_in_flight, facts.max_num_seqs or 1 << 30),
-                block_size=facts.block_size or 16,
+                facts,
+                max_in_flight=self._plan.config.requests.max_in_flight,
             )
         if gone:
             left = len(self._missing[variant.name])

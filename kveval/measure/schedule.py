@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 
 from kveval.measure.haystacks import HaystackSamples
+from kveval.run.facts import Facts
 from kveval.tasks.sample import Sample
 
 # The rest is for what the budget cannot see, such as blocks of finished requests that are not freed yet.
@@ -53,19 +54,19 @@ class TokenBudget:
 async def ask_all(
     haystacks: Iterable[HaystackSamples],
     ask: Callable[[Sample], Awaitable[None]],
+    facts: Facts,
     *,
-    capacity_tokens: int | None,
     max_in_flight: int,
-    block_size: int = 16,
 ) -> None:
     """Asks every sample once. An exception of `ask` cancels the rest and is raised as it is.
 
     Args:
-        capacity_tokens: of the KV cache, as the server reports it; None if there is no limit. If the samples of a
-            haystack do not fit all at once, they are asked as they fit, in the worst case one at a time.
-        block_size: tokens of a cache block. Every request rounds its own part up to whole blocks.
+        facts: of the server. Its KV cache limits the tokens in flight. If the samples of a haystack do not fit all at
+            once, they are asked as they fit, in the worst case one at a time.
     """
-    limit = max(int(capacity_tokens * _USABLE_SHARE), 1) if capacity_tokens else None
+    capacity = facts.kv_capacity_tokens
+    limit = max(int(capacity * _USABLE_SHARE), 1) if capacity else None
+    max_in_flight = min(max_in_flight, facts.max_num_seqs or max_in_flight)
     budget = TokenBudget(limit)
     slots = asyncio.Semaphore(max_in_flight)
     prefills = asyncio.Semaphore(_PREFILLS_AT_ONCE)
@@ -75,7 +76,8 @@ async def ask_all(
             await ask(sample)
 
     def own_tokens(sample: Sample) -> int:
-        return len(sample.prompt.tail) + sample.max_output_tokens + 2 * block_size
+        # Every request rounds its own part up to whole blocks.
+        return len(sample.prompt.tail) + sample.max_output_tokens + 2 * (facts.block_size or 16)
 
     async def ask_haystack(haystack: HaystackSamples) -> None:
         # All that a haystack needs is held at once. Two of them that wait for their second halves could wait forever.

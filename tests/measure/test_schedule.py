@@ -11,6 +11,7 @@ from support.samples import sample
 
 from kveval.measure.haystacks import HaystackSamples
 from kveval.measure.schedule import TokenBudget, ask_all
+from kveval.run.facts import Facts
 from kveval.tasks.sample import Sample
 
 
@@ -62,7 +63,7 @@ def test_the_cache_is_never_overfilled_and_everything_is_asked(
     ]
     server = Server()
 
-    asyncio.run(ask_all(groups, server, capacity_tokens=capacity, max_in_flight=most))
+    asyncio.run(ask_all(groups, server, Facts(kv_capacity_tokens=capacity), max_in_flight=most))
 
     assert Counter(server.asked) == Counter(s.sample_id for g in groups for s in g.samples)
     assert server.most_in_flight <= most
@@ -80,7 +81,7 @@ async def test_a_haystack_is_primed_before_its_other_questions_are_sent() -> Non
         if one.sample_id == "a-0":
             await first_done.wait()
 
-    task = asyncio.create_task(ask_all([group("a", 4)], ask, capacity_tokens=None, max_in_flight=8))
+    task = asyncio.create_task(ask_all([group("a", 4)], ask, Facts(), max_in_flight=8))
     for _ in range(20):
         await asyncio.sleep(0)
     assert sent == ["a-0"]
@@ -92,7 +93,7 @@ async def test_a_haystack_is_primed_before_its_other_questions_are_sent() -> Non
 async def test_other_haystacks_go_on_while_one_is_primed() -> None:
     server = Server()
     groups = [group(name, 3) for name in "abc"]
-    await ask_all(groups, server, capacity_tokens=None, max_in_flight=8)
+    await ask_all(groups, server, Facts(), max_in_flight=8)
     assert server.asked[:3] == ["a-0", "b-0", "c-0"]
     assert server.most_in_flight > 2
 
@@ -110,7 +111,7 @@ async def test_a_failure_ends_everything_and_is_raised_as_it_is() -> None:
             raise
 
     with pytest.raises(LookupError, match="b-1"):
-        await ask_all([group("a", 3), group("b", 3)], ask, capacity_tokens=10_000, max_in_flight=8)
+        await ask_all([group("a", 3), group("b", 3)], ask, Facts(kv_capacity_tokens=10_000), max_in_flight=8)
     assert cancelled
 
 
@@ -121,7 +122,7 @@ async def test_cancelling_reaches_every_request() -> None:
         started.set()
         await asyncio.sleep(60)
 
-    task = asyncio.create_task(ask_all([group("a", 2)], ask, capacity_tokens=None, max_in_flight=2))
+    task = asyncio.create_task(ask_all([group("a", 2)], ask, Facts(), max_in_flight=2))
     await started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -130,7 +131,7 @@ async def test_cancelling_reaches_every_request() -> None:
 
 async def test_a_huge_limit_of_requests_costs_nothing() -> None:
     server = Server()
-    await ask_all([group("a", 2)], server, capacity_tokens=None, max_in_flight=1 << 40)
+    await ask_all([group("a", 2)], server, Facts(), max_in_flight=1 << 40)
     assert len(server.asked) == 2
 
 
