@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.frame import frame_texts
-from kveval.tasks.assembly.haystack import build_samples
+from kveval.tasks.assembly.haystack import build_samples, frame_texts
 from kveval.tasks.assembly.planned import plan_haystack
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.builders.base import Builder
@@ -27,9 +26,6 @@ class HaystackDataset:
     ``tokenizer`` or ``pretrained`` (a model directory; without one, the stand-in tokenizer is used),
     ``context_length`` or ``context_lengths`` (a list), ``samples`` per length, ``questions_per_haystack``, ``seed``
     and ``haystack`` (the style).
-
-    Raises:
-        ConfigError: the class is not a `kveval.tasks.builders.base.Builder`.
     """
 
     def __init__(self, builder_class: type[Builder]) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kveval.tasks.assembly.frame import frame_texts
-from kveval.tasks.assembly.haystack import build_samples
+from kveval.tasks.assembly.haystack import build_samples, frame_texts
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.loader import load_tasks
 from kveval.tasks.sample import Sample
@@ -42,10 +41,11 @@ def text_of(sample: Sample) -> str:
     return STAND_IN.decode(sample.prompt.token_ids())
 
 
-def context_of(task: Task, sample: Sample) -> str:
-    """Returns the prompt without the task's text before and after the context."""
-    head, foot = frame_texts(task, STAND_IN, sample.doc)
-    text = text_of(sample)
+def context_of(task: Task, sample: Sample, prompt_format: PromptFormat = STAND_IN) -> str:
+    """Returns the prompt without the task's text and the template's before and after the context."""
+    ids = sample.prompt.token_ids()
+    text = prompt_format.decode(ids[len(prompt_format.prefix_ids) : len(ids) - len(prompt_format.suffix_ids)])
+    head, foot = frame_texts(task, prompt_format, sample.doc)
     assert text.startswith(head)
     assert text.endswith(foot)
     return text[len(head) : len(text) - len(foot)]

@@ -128,7 +128,6 @@ class ChatBuilder(Builder):
 
         Args:
             pieces: filler and needles in order, each one message, one exchange or one tool as text.
-            fields: the question's `Question.fields`.
         """
 
 

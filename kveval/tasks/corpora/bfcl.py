@@ -16,12 +16,10 @@ from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from kveval.tasks.corpora.texts import BFCL
-from kveval.tasks.scoring.call_match import same_calls
-from kveval.tasks.scoring.function_schema import fits_schema, tool_function, tool_name
+from kveval.tasks.scoring.call_match import fits_schema, same_calls, tool_function, tool_name
 
 Kind = Literal["simple", "multiple", "parallel", "irrelevant"]
 
-_FOLDER = "bfcl_eval/data"
 _FILES: dict[Kind, str] = {
     "simple": "simple_python", "multiple": "multiple", "parallel": "parallel", "irrelevant": "irrelevance",
 }  # fmt: skip
@@ -190,17 +188,14 @@ def _functions(row: Mapping[str, Any]) -> Iterator[ToolFunction]:
         yield ToolFunction(name, {**declared, "name": name})
 
 
-def _rows(name: str) -> list[dict[str, Any]]:
-    return _lines(f"{_FOLDER}/BFCL_v4_{name}.json")
+def _rows(name: str, folder: str = "bfcl_eval/data") -> list[dict[str, Any]]:
+    lines = BFCL.read(f"{folder}/BFCL_v4_{name}.json").splitlines()
+    return [json.loads(line) for line in lines if line.strip()]
 
 
 def _truths(name: str, rows: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    by_id = {row["id"]: row["ground_truth"] for row in _lines(f"{_FOLDER}/possible_answer/BFCL_v4_{name}.json")}
+    by_id = {row["id"]: row["ground_truth"] for row in _rows(name, "bfcl_eval/data/possible_answer")}
     return [by_id[row["id"]] for row in rows]
-
-
-def _lines(member: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in BFCL.read(member).splitlines() if line.strip()]
 
 
 @lru_cache(maxsize=1)

@@ -48,11 +48,7 @@ _LAYOUT = 1
 
 
 class Document(NamedTuple):
-    """One paragraph.
-
-    Attributes:
-        id: a letter and four digits, unique over all documents.
-    """
+    """One paragraph. Its id, a letter and four digits, is unique over all documents."""
 
     id: str
     title: str
@@ -85,11 +81,7 @@ class Collection(NamedTuple):
 
 
 class Library:
-    """A `TextSource` of documents, shuffled anew for every haystack.
-
-    Args:
-        shelves: collections of documents. A haystack draws from all of them equally until one is used up.
-    """
+    """A `TextSource` of documents, shuffled anew for every haystack. All shelves are equally frequent until used up."""
 
     def __init__(self, name: str, *shelves: Sequence[Document]) -> None:
         self.name = name

@@ -86,12 +86,8 @@ class CodeBase:
     A haystack takes files in an order of its own and the excerpts of a file in theirs. Excerpts above 2,400 characters
     are left out, so that there are places to plant definitions between whole excerpts even in a short context.
 
-    Args:
-        files: path -> source.
-
     Attributes:
         definitions: functions, methods and classes short enough to plant, in order of path.
-        paths: of the files.
     """
 
     name = "code"

@@ -121,11 +121,7 @@ def _refusal(task: Any) -> str | None:
 
 
 def _decision(task: Any, document: Mapping[str, Any], name: str) -> Metric:
-    """Returns the first metric of the first filter that is a number from 0 to 1 for one answer, higher is better.
-
-    Raises:
-        ConfigError: there is no such metric, or the task's own code fails.
-    """
+    """Returns the first metric of the first filter that is a number from 0 to 1 for one answer, higher is better."""
     with user_code(f"tasks: the scorer of {name}"):
         target = task.doc_to_target(document)
         results = _results(task, document, target if isinstance(target, str) else "")
@@ -222,11 +218,7 @@ class _LmEvalTask:
             )
 
     def score(self, doc: Mapping[str, Any], text: str) -> dict[str, float]:
-        """Returns lm-eval's metrics of an output, and the one that decides as ``score``.
-
-        Raises:
-            ConfigError: the scorer fails on the output, or the metric that decides is not a number from 0 to 1.
-        """
+        """Returns lm-eval's metrics of an output, and the one that decides as ``score``."""
         with user_code(f"the scorer of {self._name}"), quiet():
             results = _results(self._task, self._documents[doc["document"]], text)
         numbers = {

@@ -68,10 +68,6 @@ def abstains(answer: str, values: Iterable[str] = (), normalizer: Normalizer = V
     """Returns whether an answer says that the text does not say, and names no value beside it.
 
     A long number is a value too: "not stated in 1999, but it is 1234567" does not abstain, "not stated in 1999" does.
-
-    Args:
-        values: what an answer that abstains does not name.
-        normalizer: how the answer and the values are read.
     """
     text = normalizer.normalize(answer)
     if _LONG_NUMBER.search(text) or any(holds(text, normalizer.normalize(value)) for value in values):

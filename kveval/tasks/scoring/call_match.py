@@ -1,4 +1,6 @@
-"""Compares calls with the expected ones by BFCL's rule (bfcl_eval, eval_checker/ast_eval/ast_checker.py, Python).
+"""Compares calls with the expected ones by BFCL's rule, and with BFCL's declarations as JSON schemas.
+
+The rule is that of bfcl_eval, eval_checker/ast_eval/ast_checker.py, for Python.
 
 A call is right when its name is right, it has every required parameter, every parameter it has is expected, of the
 right type and one of the allowed values, and every parameter it leaves out may be left out. Strings compare in lower
@@ -25,11 +27,7 @@ Call = Mapping[str, Any]
 
 
 def same_calls(calls: Sequence[Call], expected: Sequence[Mapping[str, Any]], functions: Mapping[str, Any]) -> bool:
-    """Returns whether every expected call was made and no other, in any order.
-
-    Args:
-        functions: BFCL's declarations of the expected functions by name.
-    """
+    """Returns whether every expected call was made and no other, in any order. `functions` are declarations by name."""
     return same_in_any_order(calls, expected, lambda call, one: same_call(call, one, functions[one["name"]]))
 
 
@@ -115,3 +113,61 @@ def _same_object(value: Any, allowed: Any) -> bool:
 
 def _plain(value: Any) -> Any:
     return _DROPPED.sub("", value).lower().replace("'", '"') if isinstance(value, str) else value
+
+
+# bfcl_eval/constants/type_mappings.py, GORILLA_TO_OPENAPI; its "any" has no type here.
+_TYPES = {
+    "integer": "integer", "byte": "integer", "short": "integer", "long": "integer", "bigint": "integer",
+    "number": "number", "float": "number", "double": "number",
+    "string": "string", "char": "string",
+    "boolean": "boolean", "bool": "boolean",
+    "array": "array", "list": "array", "tuple": "array", "arraylist": "array", "queue": "array", "stack": "array",
+    "dict": "object", "object": "object", "hashmap": "object", "hashtable": "object",
+}  # fmt: skip
+_KEPT = ("description", "enum", "default")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def tool_name(declared: str) -> str:
+    """Returns a function's name that chat endpoints accept: ``geometry.area`` becomes ``geometry_area`` as in BFCL."""
+    return _NOT_IN_NAMES.sub("_", declared)
+
+
+def tool_function(declared: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the ``function`` of a tool: name, description and parameters as JSON schema, in this order."""
+    return {
+        "name": tool_name(declared["name"]),
+        "description": " ".join(declared["description"].split()),
+        "parameters": json_schema({**declared["parameters"], "type": "dict"}),
+    }
+
+
+def json_schema(declared: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a BFCL type declaration as JSON schema. A type that BFCL does not check accepts any value."""
+    schema: dict[str, Any] = {}
+    kind = _TYPES.get(str(declared.get("type", "")).lower())
+    if kind:
+        schema["type"] = kind
+    schema |= {key: declared[key] for key in _KEPT if key in declared}
+    if kind == "array" and isinstance(declared.get("items"), Mapping):
+        schema["items"] = json_schema(declared["items"])
+    if kind == "object" and isinstance(declared.get("properties"), Mapping):
+        properties = declared["properties"]
+        schema["properties"] = {
+            name: json_schema(value) for name, value in properties.items() if isinstance(value, Mapping)
+        }
+        required = [name for name in declared.get("required") or () if name in schema["properties"]]
+        if required:
+            schema["required"] = required
+    return schema
+
+
+def fits_schema(arguments: Any, declared: Mapping[str, Any]) -> bool:
+    """Returns whether arguments are an object with declared parameters of the right types, and every required one.
+
+    Items of an array and parameters of an object are checked as far as they are declared.
+    """
+    from jsonschema import Draft202012Validator
+
+    schema = json_schema({**declared["parameters"], "type": "dict"}) | {"additionalProperties": False}
+    return bool(Draft202012Validator(schema).is_valid(arguments))

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kveval.tasks.scoring.json_answers import json_values, loads
-from kveval.tasks.scoring.python_source import statements_of
 from kveval.tasks.scoring.text import VALUES
 
 _NAMES = ("name", "function")
@@ -188,3 +187,11 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, str | int | float):
         return value
     raise ValueError
+
+
+def statements_of(source: str) -> list[ast.stmt] | None:
+    """Returns the statements of a source; None if Python cannot read it, because it is wrong or too deep."""
+    try:
+        return ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None

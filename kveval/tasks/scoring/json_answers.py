@@ -32,11 +32,7 @@ def json_values(text: str) -> list[Any]:
 
 
 def loads(text: str) -> Any:
-    """Returns the JSON value that a text is.
-
-    Raises:
-        ValueError: the text is anything else, holds NaN or an infinity, or is nested too deep.
-    """
+    """Returns the JSON value that a text is. Raises ValueError for anything else, NaN, infinities and deep nesting."""
     try:
         return json.loads(text, parse_constant=_refuse)
     except RecursionError as error:

@@ -22,11 +22,7 @@ def mark_narrow_spaces(text: str) -> str:
 
 
 def join_thousands(text: str, *, spaced: bool) -> str:
-    """Removes what groups the digits of a number: 10,000 becomes 10000.
-
-    Args:
-        spaced: whether "1 234 567" and "1.234.567" are one number too.
-    """
+    """Removes what groups the digits: 10,000 becomes 10000. `spaced` also joins "1 234 567" and "1.234.567"."""
     pattern = _SPACED_THOUSANDS if spaced else _THOUSANDS
     return pattern.sub(lambda match: re.sub(r"\D", "", match[0]), text)
 

@@ -95,12 +95,11 @@ def call(
 ) -> list[Returned]:
     """Calls a program's function, once for each list of arguments, all in one process.
 
+    Each result holds any error of the program; the program never raises one here.
+
     Args:
         arguments: positional, JSON values.
         layers: the layers to try, besides those that are always on.
-
-    Returns:
-        One `Returned` for each call. It holds any error of the program; the program never raises one here.
 
     Raises:
         PlanError: this machine cannot run the program safely, so nothing was run.
@@ -121,11 +120,7 @@ def call(
 
 @lru_cache(maxsize=1)
 def require() -> None:
-    """Tries the sandbox once per process.
-
-    Raises:
-        PlanError: the sandbox does not work on this machine. Says why.
-    """
+    """Tries the sandbox once per process. Raises PlanError, saying why, if it does not work on this machine."""
     try:
         worked = call(Program("def probe(x): return x + 1", "probe"), [[1]]) == [Returned(2)]
     except InfrastructureError as error:

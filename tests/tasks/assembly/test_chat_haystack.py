@@ -16,7 +16,6 @@ from kveval.tasks.assembly.chat_haystack import chat_samples
 from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.placement import SLACK_TOKENS
 from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.loader import load_tasks
 from kveval.tasks.outcome import classify
 from kveval.tasks.task import Cell
 
@@ -27,11 +26,6 @@ CHATML_TOOLS = (tasks_directory() / "tool_calls" / "chatml_tools.jinja").read_te
 
 every_task = pytest.mark.parametrize("name", NAMES)
 every_form = pytest.mark.parametrize("form", FORMS)
-
-
-@pytest.fixture(scope="module")
-def tasks():
-    return load_tasks(NAMES)
 
 
 @pytest.fixture(scope="module")

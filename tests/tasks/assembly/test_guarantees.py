@@ -6,28 +6,15 @@ import json
 
 import numpy as np
 import pytest
+from support.families import STAND_IN, build
 
-from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.placement import SLACK_TOKENS
-from kveval.tasks.assembly.prompt import PromptFormat
-from kveval.tasks.loader import load_tasks
 from kveval.tasks.outcome import classify
-from kveval.tasks.task import Cell
 from kveval.tasks.task_files import list_tasks
 
 FAMILIES = {"needle", "long_decode", "structured"}
 NAMES = [info.name for info in list_tasks() if info.family in FAMILIES]
 LENGTHS = [3600, 8192]
-STAND_IN = PromptFormat.stand_in()
-
-
-@pytest.fixture(scope="module")
-def tasks():
-    return load_tasks(NAMES)
-
-
-def build(task, context_length, samples=20, seed=1):
-    return build_samples(task, Cell(task.name, context_length, samples, 10, seed, "generated"), STAND_IN)
 
 
 @pytest.mark.parametrize("context_length", LENGTHS)

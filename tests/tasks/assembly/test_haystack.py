@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
+from support.families import STAND_IN, context_of
 
 from kveval.errors import ConfigError, PlanError
-from kveval.tasks.assembly.frame import frame_texts
-from kveval.tasks.assembly.haystack import build_samples
+from kveval.tasks.assembly.haystack import build_samples, frame_texts
 from kveval.tasks.assembly.placement import SLACK_TOKENS
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.builders.base import Builder, Haystack, Needle, Question
@@ -24,7 +24,6 @@ from kveval.tasks.families.needle.builder import ManySubjects, ManyValues, OfMan
 from kveval.tasks.sample import Sample
 from kveval.tasks.task import Cell, Task
 
-STAND_IN = PromptFormat.stand_in()
 BUILDERS = {
     "single": OfManyKinds(),
     "multikey": OfOneKind(keys=16),
@@ -53,15 +52,6 @@ def make_cell(context_length=2048, samples=10, questions=10, seed=0, style="gene
     return Cell("a_task", context_length, samples, questions, seed, style)
 
 
-def context_of(task: Task, prompt_format: PromptFormat, sample: Sample) -> str:
-    text = prompt_format.decode(sample.prompt.token_ids()[len(prompt_format.prefix_ids) :])
-    text = text.removesuffix(prompt_format.decode(prompt_format.suffix_ids)) if len(prompt_format.suffix_ids) else text
-    head, foot = frame_texts(task, prompt_format, sample.doc)
-    assert text.startswith(head)
-    assert text.endswith(foot)
-    return text[len(head) : len(text) - len(foot)]
-
-
 def check(task: Task, cell: Cell, prompt_format: PromptFormat) -> list[Sample]:
     """Everything that holds for every cell."""
     samples = build_samples(task, cell, prompt_format)
@@ -73,7 +63,7 @@ def check(task: Task, cell: Cell, prompt_format: PromptFormat) -> list[Sample]:
         assert ids.dtype == np.int32
         assert ids.min() >= 0
         assert ids.max() < prompt_format.tokenizer.vocab_size
-        context = context_of(task, prompt_format, sample)
+        context = context_of(task, sample, prompt_format)
         for answer in sample.doc["answers"]:
             assert context.count(answer) == 1
         for distractor in sample.doc["distractors"]:
@@ -128,7 +118,7 @@ def test_needles_stand_within_one_percent_of_the_asked_depth(first, second, cont
     samples = build_samples(task, make_cell(context_length, 2, 2, seed), STAND_IN)
     for sample, asked in zip(samples, task.builder.depths, strict=False):
         assert abs(sample.depth_percent - asked) <= 1.0
-        context = context_of(task, STAND_IN, sample)
+        context = context_of(task, sample)
         needle = context.index("The code of box " + sample.doc["question"].split()[-1].rstrip("?"))
         before = len(STAND_IN.encode(context[:needle]))
         tokens = len(STAND_IN.encode(context))
@@ -150,7 +140,7 @@ def test_the_reported_depth_counts_tokens_exactly():
 def test_depth_0_opens_the_context_and_depth_100_closes_it():
     task = make_task(AtDepths([0.0, 100.0]))
     first, last = build_samples(task, make_cell(2048, 2, 2), STAND_IN)
-    assert context_of(task, STAND_IN, first).startswith("The code of box 0 is 7000000.")
+    assert context_of(task, first).startswith("The code of box 0 is 7000000.")
     assert first.depth_percent == 0.0
     assert last.depth_percent >= 99.0
 
@@ -158,7 +148,7 @@ def test_depth_0_opens_the_context_and_depth_100_closes_it():
 def test_needles_stand_between_sentences_where_there_is_room():
     task = make_task(AtDepths([20.0, 55.5, 80.0]))
     for sample in build_samples(task, make_cell(8192, 3, 3), STAND_IN):
-        context = context_of(task, STAND_IN, sample)
+        context = context_of(task, sample)
         assert all(
             re.search(r"[.!?]$", part.rstrip()) for part in re.split(r"The code of box \d is \d+\.", context)[:-1]
         )
@@ -166,7 +156,7 @@ def test_needles_stand_between_sentences_where_there_is_room():
 
 def test_needles_stand_between_whole_pieces_when_asked():
     task = make_task(AtDepths([20.0, 80.0], Cut.PIECE))
-    context = context_of(task, STAND_IN, build_samples(task, make_cell(4096, 1, 1), STAND_IN)[0])
+    context = context_of(task, build_samples(task, make_cell(4096, 1, 1), STAND_IN)[0])
     assert len(re.findall(r"The code of box \d is \d+\.\n\n", context)) == 2
 
 
@@ -270,7 +260,7 @@ class Secret(Builder):
 def test_filler_that_says_what_is_planted_is_left_out():
     task = make_task(Secret(Chatty()))
     sample = build_samples(task, make_cell(2048, 1, 1), STAND_IN)[0]
-    context = context_of(task, STAND_IN, sample)
+    context = context_of(task, sample)
     assert context.lower().count("code of box 0") == 1
     assert "Piece 1 ends" in context
     assert sample.doc["haystack_style"] == "chatty"

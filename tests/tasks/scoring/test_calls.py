@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kveval.tasks.scoring.calls import UnreadableCallsError, calls_in, calls_text, is_silent
+from kveval.tasks.scoring.calls import UnreadableCallsError, calls_in, calls_text, is_silent, statements_of
 
 json_like = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -33,3 +33,13 @@ def test_no_output_breaks_the_reader(text):
     st.text(max_size=5), json_like, max_size=3)}), min_size=1, max_size=3))  # fmt: skip
 def test_what_is_written_is_read_again(calls):
     assert calls_in(calls_text(calls)) == calls
+
+
+def test_source_is_read_as_statements():
+    assert [type(statement).__name__ for statement in statements_of("x = 1\nf(x)") or ()] == ["Assign", "Expr"]
+    assert statements_of("") == []
+
+
+@pytest.mark.parametrize("source", ["def f(:", "It is not stated.", "x = '", "\0", "(" * 5000])
+def test_anything_else_is_not_python(source):
+    assert statements_of(source) is None

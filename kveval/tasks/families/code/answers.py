@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from kveval.tasks.scoring.python_source import statements_of
+from kveval.tasks.scoring.calls import statements_of
 from kveval.tasks.scoring.text import answer_of
 
 _FENCED = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
@@ -23,14 +23,11 @@ def fenced_blocks(text: str) -> list[str]:
 
 
 def program_of(text: str, function: str, lead: str = "") -> str | None:
-    """Returns the last fenced block that defines a function, or else the lines that look like code.
+    """Returns the last fenced block that defines a function, or else the lines that look like code; None if neither.
 
     Args:
         lead: text that the model had to continue; it ends with the function's first line. An output that does not
             define the function continues it.
-
-    Returns:
-        None when there is nothing to run.
     """
     text = answer_of_code(text)
     defines = re.compile(rf"^[ \t]*def {function}\(", re.MULTILINE)
@@ -85,11 +82,7 @@ _PAIRS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 
 
 def signature_in(text: str, line: str) -> str:
-    """Returns what an output writes between the parentheses of a signature.
-
-    Args:
-        line: the beginning of the signature, which the output may repeat.
-    """
+    """Returns what an output writes between the parentheses of a signature. It may repeat `line`, the beginning."""
     blocks = fenced_blocks(text)
     text = (blocks[0] if blocks else text).replace(r"\_", "_").strip()
     dense = re.compile(r"\s*".join(re.escape(part) for part in re.findall(r"\w+|\(", line)))

@@ -17,8 +17,7 @@ from kveval.tasks.builders.sources import Cut
 from kveval.tasks.corpora.source_code import Excerpt, code_base
 from kveval.tasks.dataset import HaystackDataset
 from kveval.tasks.families.code import targets
-from kveval.tasks.families.code.helpers import Helper, chain, draw_path, subjects
-from kveval.tasks.families.code.made_up_names import MadeUpNames
+from kveval.tasks.families.code.made_up import Helper, MadeUpNames, chain, draw_path, subjects
 from kveval.tasks.families.code.targets import Making, Target
 from kveval.tasks.scoring import sandbox
 

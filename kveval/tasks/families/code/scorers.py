@@ -78,9 +78,6 @@ def program_passes(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, 
         share of the tests that pass.
     ``valid``
         0 when the output has no function that Python can read.
-
-    Raises:
-        PlanError, InfrastructureError: the sandbox could not run; see `kveval.tasks.scoring.sandbox.call`.
     """
     tests = json.loads(doc["tests"])
     source = program_of(results[0], "solve", doc["answer_lead"])

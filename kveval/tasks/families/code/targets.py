@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kveval.tasks.corpora.source_code import Definition, Excerpt, FunctionNode
-from kveval.tasks.families.code.made_up_names import MadeUpNames
+from kveval.tasks.families.code.made_up import MadeUpNames
 
 _MOST_PARAMETERS = 5
 _SHORTEST, _LONGEST = 90, 420

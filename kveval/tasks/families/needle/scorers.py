@@ -42,11 +42,7 @@ def values_named(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, fl
 
 
 def words_counted(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
-    """Returns the share of the asked words that the answer names, less one for every other made-up word it names.
-
-    Args:
-        doc: ``answers``.
-    """
+    """Returns the share of the asked words that the answer names, less one for every other made-up word it names."""
     named = set(NORMALIZER.words(answer_of(results[0])))
     found = sum(answer in named for answer in doc["answers"])
     false = sum(bool(MADE_UP_WORD.fullmatch(word)) for word in named.difference(doc["answers"]))

@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kveval.tasks.scoring.call_match import same_calls
+from kveval.tasks.scoring.call_match import fits_schema, same_calls
 from kveval.tasks.scoring.calls import UnreadableCallsError, calls_in, is_silent
-from kveval.tasks.scoring.function_schema import fits_schema
 from kveval.tasks.scoring.text import answer_of
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kveval.tasks.corpora.source_code import CodeBase, code_base
 from kveval.tasks.families.code import targets
-from kveval.tasks.families.code.made_up_names import MadeUpNames
+from kveval.tasks.families.code.made_up import MadeUpNames
 
 SOURCE = '''
 @lru_cache
