@@ -73,11 +73,7 @@ class Engine(Protocol):
         ...
 
     async def facts(self) -> Facts:
-        """Returns what the running server was found to be doing.
-
-        Raises:
-            EngineError: it does not answer.
-        """
+        """Returns what the running server was found to be doing. Raises EngineError if it does not answer."""
         ...
 
     def findings(self, facts: Facts, baseline: Facts | None) -> list[Finding]:

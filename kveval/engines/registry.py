@@ -28,11 +28,7 @@ def find_installation(config: EngineConfig) -> Installation:
 
 
 def open_engine(plan: ServerPlan, variant: ResolvedVariant, log_path: Path) -> Engine:
-    """Returns the server of a variant: the endpoint it names, or a server to launch.
-
-    Raises:
-        ConfigError: the environment variable for an endpoint's key is not set.
-    """
+    """Returns the server of a variant: the endpoint it names, or a server to launch."""
     if variant.config.endpoint is not None:
         return AttachedEngine(plan, variant, variant.config.endpoint)
     return _launcher(plan.config.engine).open(plan, variant, log_path)

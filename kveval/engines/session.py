@@ -73,7 +73,6 @@ class Session:
         Args:
             prompts: what smoke questions may be made of.
             baseline: the baseline's facts; not established for the baseline itself, or if it never ran.
-
         """
         async with self.client() as client:
             smoke_result, smoke_findings = await smoke(

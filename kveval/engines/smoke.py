@@ -42,11 +42,7 @@ def pick_prompt(prompts: Sequence[Prompt], facts: Facts) -> Prompt:
 async def smoke(
     client: Client, prompts: Sequence[Prompt], facts: Facts, baseline_perplexity: float | None
 ) -> tuple[SmokeResult, list[Finding]]:
-    """Asks one of `prompts` twice, and the perplexity of plain English.
-
-    Returns:
-        What the engine answered, and what is wrong with it. An error finding means: do not measure this variant.
-    """
+    """Asks one of `prompts` twice, and the perplexity of plain English. Returns answers and what is wrong."""
     prompt = pick_prompt(prompts, facts)
     perplexity, findings = await _read(client, baseline_perplexity)
     request = EngineRequest(prompt.token_ids(), OUTPUT_TOKENS, cache_salt="kveval-smoke")

@@ -82,11 +82,7 @@ class ResolvedVariant:
 
 
 def resolve(variant: VariantConfig, device: Device, role: Role) -> ResolvedVariant:
-    """Decides whether the device stores the format natively or it must be emulated.
-
-    Raises:
-        PlanError: the device cannot do it; the message has the reason and the emulated alternative.
-    """
+    """Decides whether the device stores the format or it must be emulated. Raises PlanError if neither works."""
     resolved = ResolvedVariant(variant.name, variant, variant.kv_cache_dtype, variant.emulate, role)
     if variant.emulate is not None and variant.kv_cache_dtype not in ("bfloat16", "float16"):
         raise PlanError(

@@ -43,11 +43,9 @@ class FixedLayout:
     total_bytes: int
 
     def vector_bytes(self, size: int) -> int:
-        """Return the bytes of a vector of `size` numbers."""
         return self.total_bytes * size // self.size
 
     def misfit(self, size: int) -> str | None:
-        """Say why a vector of `size` numbers cannot be stored; None when it can."""
         return None if size == self.size else f"is made for {self.size} latent values, not {size}"
 
 

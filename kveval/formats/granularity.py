@@ -46,11 +46,7 @@ class Granularity:
 
     @classmethod
     def parse(cls, name: str) -> Granularity:
-        """Return the granularity called `name`, such as ``per_token_head`` or ``per_block_32``.
-
-        Raises:
-            ValueError: no such granularity; the message lists the names.
-        """
+        """Return the granularity called `name`, such as ``per_block_32``. Raises ValueError: there is none."""
         block = re.fullmatch(r"per_block_([1-9]\d*)", name)
         if block:
             return cls("per_block", int(block[1]))
@@ -62,7 +58,6 @@ class Granularity:
 
     @property
     def name(self) -> str:
-        """The name as a configuration has it."""
         return self.kind if self.block_channels is None else f"{self.kind}_{self.block_channels}"
 
     @property
@@ -71,11 +66,7 @@ class Granularity:
         return 0 not in _SHARED_DIMS[self.kind]
 
     def split(self, x: torch.Tensor) -> torch.Tensor:
-        """View [num_tokens, num_kv_heads, head_size] as [num_tokens, num_kv_heads, num_blocks, block_channels].
-
-        Raises:
-            ValueError: the block size does not divide head_size.
-        """
+        """View [num_tokens, num_kv_heads, head_size] as [num_tokens, num_kv_heads, num_blocks, block_channels]."""
         self.check_head_size(x.shape[-1])
         return x.reshape(*x.shape[:-1], -1, self.block_channels or x.shape[-1])
 

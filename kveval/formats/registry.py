@@ -112,11 +112,7 @@ def find_dtype(name: str) -> CacheDtype | None:
 
 
 def find_codec(name: str) -> Codec:
-    """Return the codec called `name`.
-
-    Raises:
-        ValueError: there is no such codec; the message lists the names.
-    """
+    """Return the codec called `name`. Raises ValueError: there is none; the message lists the names."""
     if name not in CODECS:
         raise ValueError(f"unknown cache format {name!r}, {nearest(name, CODECS)}")
     return CODECS[name]

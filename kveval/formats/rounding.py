@@ -19,13 +19,8 @@ def scale_of(x: torch.Tensor, cache_format: str, granularity: str) -> torch.Tens
     The codec computes it from the largest finite magnitude of the group: ``max(absmax / max_code, SCALE_FLOOR)``,
     vLLM's rule per token and head. A codec with a `tensor_scale` has that constant ``per_tensor``.
 
-    Args:
-        x: K or V, [num_tokens, num_kv_heads, head_size], at least one token.
-        cache_format: a name in `kveval.formats.registry.CODECS`.
-        granularity: see `kveval.formats.granularity.Granularity`.
-
-    Returns:
-        float32, in a shape that broadcasts to [num_tokens, num_kv_heads, num_blocks, block_channels].
+    Takes the arguments of `fake_quantize`, with at least one token. Returns float32, in a shape that broadcasts to
+    [num_tokens, num_kv_heads, num_blocks, block_channels].
     """
     codec, grouping = find_codec(cache_format), Granularity.parse(granularity)
     if codec.tensor_scale is not None and grouping.kind == "per_tensor":
@@ -36,7 +31,7 @@ def scale_of(x: torch.Tensor, cache_format: str, granularity: str) -> torch.Tens
 def fake_quantize(
     x: torch.Tensor, cache_format: str, granularity: str, scale: float | torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Return `x` as attention would read it from a cache of this format.
+    """Return `x` as attention would read it from a cache of this format, in its own shape and dtype.
 
     Computes ``round(x * (1 / scale)) * scale`` in float32 and casts the result to the dtype of `x`. A native cache
     does not make that last cast. In bfloat16 it moves a value by at most 2**-8 of itself: nothing for fp8 at a scale
@@ -52,9 +47,6 @@ def fake_quantize(
         granularity: see `kveval.formats.granularity.Granularity`.
         scale: a number, or a tensor shaped like the result of :func:`scale_of`; None takes it from `x`. Values beyond
             ``max_code * scale`` become the largest code.
-
-    Returns:
-        A tensor in the shape and dtype of `x`.
 
     Raises:
         ValueError: unknown name, wrong shape or dtype, a block size that does not divide head_size, or a scale

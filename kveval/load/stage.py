@@ -22,8 +22,8 @@ from kveval.load.prompts import Remake, as_text, ordinary_tokens, with_own_begin
 from kveval.load.summary import summarize
 from kveval.measure import provenance
 from kveval.run.facts import Facts
-from kveval.run.load_results import LoadDocument, LoadStatus, LoadVariant, write_load
-from kveval.run.manifest import SmokeResult
+from kveval.run.load_results import LoadDocument, LoadVariant, write_load
+from kveval.run.manifest import SmokeResult, VariantStatus
 
 _DYING_SECONDS = 3.0
 # A second attempt would hide the failure of the first, and alternatives cost the server time.
@@ -108,7 +108,7 @@ class LoadStage:
                 self._update(variant, levels=levels)
         self.end(variant, "complete", None)
 
-    def end(self, variant: ResolvedVariant, status: LoadStatus, reason: str | None) -> None:
+    def end(self, variant: ResolvedVariant, status: VariantStatus, reason: str | None) -> None:
         """Writes down how the measurement of a variant ended, and why."""
         self._update(variant, status=status, reason=reason)
 

@@ -38,7 +38,6 @@ class FormatSize:
     """What one cache dtype takes.
 
     Attributes:
-        scales: what is stored beside the values.
         bytes_per_token: in layers that keep every token; `bytes_per_token_in_span`: in layers that keep a window.
         state_bytes_per_sequence: of layers that keep a state of fixed size.
         blocks, capacity_tokens: what the cache holds; None without a budget.
@@ -107,10 +106,6 @@ def estimate(
         formats: cache dtypes; default: the common ones in which the model can be stored.
         lengths: context lengths in tokens; default: 4k, 32k and 128k as far as the window goes, and the window.
         budget: None leaves out what fits.
-
-    Raises:
-        ConfigError: the config lacks what is needed.
-        UsageError: a dtype in which this model cannot be stored, or a length beyond its window.
     """
     settings = settings or EngineSettings()
     architecture = read_architecture(config, source, settings.tensor_parallel)

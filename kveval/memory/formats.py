@@ -35,11 +35,7 @@ def misfit(dtype: CacheDtype, architecture: Architecture) -> str | None:
 
 
 def parse_format(name: str, where: str = "--formats") -> CacheDtype:
-    """Return the cache dtype that vLLM or kveval calls `name`.
-
-    Raises:
-        UsageError: kveval does not know it or cannot size it; `where` it was asked for.
-    """
+    """Return the cache dtype called `name`. Raises UsageError: kveval does not know it or cannot size it."""
     dtype = find_dtype(name)
     if dtype is None:
         raise UsageError(f"{where}: {name!r} is not a cache format this can size; {nearest(name, _sized_names())}")
@@ -49,11 +45,7 @@ def parse_format(name: str, where: str = "--formats") -> CacheDtype:
 
 
 def formats_for(architecture: Architecture, names: list[str] | None) -> list[CacheDtype]:
-    """Return the dtypes asked for, each once; by default the common ones in which `architecture` can be stored.
-
-    Raises:
-        UsageError: an unknown dtype, or one in which this model cannot be stored.
-    """
+    """Return the dtypes asked for, each once; by default the common ones in which `architecture` can be stored."""
     sized = [dtype for dtype in CACHE_DTYPES.values() if dtype.is_sized]
     fitting = [dtype for dtype in sized if misfit(dtype, architecture) is None]
     if names is None:

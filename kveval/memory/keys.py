@@ -130,5 +130,4 @@ class Keys:
         return _DTYPE_BYTES["bfloat16"]
 
     def error(self, key: str, message: str) -> ConfigError:
-        """Return an error that names the file and the key."""
         return ConfigError(f"{self.source}: {key}: {message}")

@@ -82,9 +82,6 @@ def layer_kinds(keys: Keys) -> list[Kind]:
 
     Follows transformers' configuration classes, from which vLLM reads the window of each layer (``layer_types`` in
     transformers/models/*/configuration_*.py, vllm/engine/arg_utils.py).
-
-    Raises:
-        ConfigError: an unknown layer type, or a list that is not as long as the layers.
     """
     kinds = _named(keys) or _patterned(keys)
     # The last layers of Gemma 3n and 4 read an earlier layer's K and V.

@@ -37,7 +37,6 @@ def compare_capacity(
 
     Args:
         config: the model's parsed config.json; `source` is what errors call it.
-        facts: of the variant's engine.
         cache_bytes: memory the server had for its cache: engine.kv_cache_gib on CPU; on GPU what it logged as
             "Available KV cache memory". None when unknown.
     """

@@ -99,10 +99,7 @@ class _Page:
         return (self.layer.span, self.layer.span_tokens, self.block_tokens)
 
     def blocks(self, tokens: int, in_flight_tokens: int) -> int:
-        """Return the blocks vLLM counts for a sequence while it computes `in_flight_tokens`.
-
-        Source: `max_admission_blocks_per_request`.
-        """
+        """Return the blocks vLLM counts (`max_admission_blocks_per_request`) while it computes `in_flight_tokens`."""
         if isinstance(self.layer, StateLayer):
             return _STATE_BLOCKS
         span = self.layer.span_tokens
@@ -143,7 +140,6 @@ class BlockPool:
         return sum(page.blocks(tokens, in_flight_tokens) * count for page, count in self.groups)
 
     def blocks_in(self, cache_bytes: int) -> int:
-        """Return how many blocks fit into `cache_bytes`."""
         return cache_bytes // self.block_bytes
 
 

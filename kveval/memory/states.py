@@ -14,11 +14,7 @@ _FLOAT32_BYTES = 4
 
 
 def state_bytes(keys: Keys, tensor_parallel: int) -> int:
-    """Return the bytes of one layer's state for one sequence, on one tensor-parallel rank.
-
-    Raises:
-        ConfigError: the config has no known state, or lacks a key of it.
-    """
+    """Return the bytes of one layer's state for one sequence, on one tensor-parallel rank."""
     for marker, sizer in (
         ("linear_num_value_heads", _gated_delta_net),
         ("linear_attn_config", _kimi_delta),

@@ -71,11 +71,7 @@ class RunDirectory:
         return self.manifest_path.is_file()
 
     def check_usable(self, *, resume: bool) -> None:
-        """Checks that a sweep may write here: into an existing run when it resumes, else into an empty folder.
-
-        Raises:
-            RunDirectoryError: it may not; the message says why.
-        """
+        """Raises RunDirectoryError if a sweep may not write here: only a resumed one may go on with a run."""
         if self.path.exists() and not self.path.is_dir():
             raise RunDirectoryError(f"--out {self.path}: is a file; use: an empty or new folder")
         if self.exists():
@@ -126,11 +122,7 @@ class RunDirectory:
             lock.close()
 
     def read_manifest(self) -> Manifest:
-        """Returns the manifest.
-
-        Raises:
-            RunDirectoryError: it is missing, broken, or made by a newer kveval.
-        """
+        """Returns the manifest. Raises RunDirectoryError if it is missing, broken, or made by a newer kveval."""
         try:
             data = json.loads(self.manifest_path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -173,11 +165,7 @@ class RunDirectory:
         yield from _latest(self.cold_path(variant))
 
     def append(self, record: Record) -> None:
-        """Appends one record. It survives if this process is killed.
-
-        Raises:
-            StorageError: the disk is full; the file keeps every record written before.
-        """
+        """Appends one record. It survives if this process is killed, and so do the others if the disk is full."""
         self._append(self.records_path(record.variant), record)
 
     def append_cold(self, record: Record) -> None:

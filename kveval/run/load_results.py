@@ -11,14 +11,13 @@ from pydantic import Field, ValidationError
 
 from kveval.errors import RunDirectoryError
 from kveval.run.facts import Facts, Finding, StoredFacts
-from kveval.run.manifest import SmokeResult, StoredRole, VariantName
+from kveval.run.manifest import SmokeResult, StoredRole, VariantName, VariantStatus
 from kveval.run.storage import Stored, first_problem, to_json, write_atomically
 
 LOAD_SCHEMA_VERSION = 1
 LOAD_FILE = "load.json"
 
 LevelKind = Literal["closed", "open", "longest"]
-LoadStatus = Literal["planned", "running", "complete", "stopped", "refused", "failed"]
 
 
 class Level(Stored):
@@ -165,7 +164,7 @@ class LoadVariant(Stored):
     role: StoredRole
     of: str | None = None
     spec: dict[str, Any]
-    status: LoadStatus = "planned"
+    status: VariantStatus = "planned"
     reason: str | None = None
     facts: StoredFacts = Facts()
     smoke: SmokeResult = SmokeResult()
@@ -179,7 +178,8 @@ class LoadVariant(Stored):
 
 
 class LoadDocument(Stored):
-    """
+    """What every variant of a run did under load.
+
     Attributes:
         inputs: sha256 by model file: what a resumed run must have too.
         config: the load's configuration, every default written out.
@@ -205,11 +205,7 @@ class LoadDocument(Stored):
 
 
 def read_load(run_dir: Path) -> LoadDocument | None:
-    """Returns what was measured under load, or None if nothing was.
-
-    Raises:
-        RunDirectoryError: a broken file, or one of a newer kveval.
-    """
+    """Returns what was measured under load, None if nothing was. Raises RunDirectoryError if it cannot be read."""
     path = run_dir / LOAD_FILE
     try:
         text = path.read_bytes()

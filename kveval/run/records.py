@@ -108,11 +108,7 @@ def pack_logprobs(token_ids: np.ndarray, logprobs: np.ndarray) -> str:
 
 
 def unpack_logprobs(packed: str) -> tuple[np.ndarray, np.ndarray]:
-    """Returns what `pack_logprobs` packed: (int32 [tokens, k], float32 [tokens, k]).
-
-    Raises:
-        RunDirectoryError: it did not make this string.
-    """
+    """Returns what `pack_logprobs` packed. Raises RunDirectoryError if it did not make this string."""
     try:
         inflater = zlib.decompressobj()
         body = inflater.decompress(base64.b64decode(packed, validate=True), _MAX_LOGPROBS_BYTES)

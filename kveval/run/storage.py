@@ -30,11 +30,7 @@ def first_problem(error: ValidationError) -> str:
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
-    """Returns strict JSON. numpy scalars become numbers; numbers that are not finite are an error.
-
-    Raises:
-        ValueError: a NaN or infinity is in `value`.
-    """
+    """Returns strict JSON, with numpy scalars as numbers. Raises ValueError for a NaN or an infinity."""
 
     def plain(item: Any) -> Any:
         if isinstance(item, np.generic):
@@ -52,11 +48,7 @@ def to_json(value: Any, *, indent: int | None = None) -> str:
 
 @contextlib.contextmanager
 def storage(path: Path) -> Iterator[None]:
-    """Turns errors of the disk under `path` into one readable line.
-
-    Raises:
-        StorageError: nothing can be written.
-    """
+    """Turns errors of the disk under `path` into a StorageError of one readable line."""
     try:
         yield
     except OSError as error:

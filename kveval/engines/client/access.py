@@ -59,11 +59,7 @@ class Access:
         )
 
     def certificates(self) -> ssl.SSLContext | bool:
-        """Returns what verifies a server's certificate; True = the public authorities.
-
-        Raises:
-            ConfigError: `ca_file` cannot be read.
-        """
+        """Returns what verifies a server's certificate; True = the public authorities."""
         if self.ca_file is None:
             return True
         try:

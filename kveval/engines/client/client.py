@@ -163,11 +163,7 @@ class Client:
         return f"the server's model changed from {dict(self.access.served)} to {served}"
 
     async def perplexity(self, text: str) -> float:
-        """Returns the perplexity of `text` under the served model.
-
-        Raises:
-            RequestFailedError: the server gave no logprobs of it, or no finite ones.
-        """
+        """Returns the perplexity of `text`. Raises RequestFailedError if the server gives no finite logprobs of it."""
         try:
             return await self._retrying()(self._perplexity, text)
         except RequestFailedError as error:

@@ -103,7 +103,6 @@ class RetryPolicy:
         self._waited_s = 0.0
 
     def wait(self, state: RetryCallState) -> float:
-        """Returns the seconds before the next attempt."""
         return max(_asked_to_wait(state), self._backoff(state))
 
     def stop(self, state: RetryCallState) -> bool:

@@ -111,11 +111,7 @@ class AnswerReader:
             answer.top_logprobs.append([value for _, value in ranked])
 
     def finish(self, *, was_streamed: bool) -> None:
-        """Checks that the answer is whole.
-
-        Raises:
-            RequestFailedError: the output was broken off, or its logprobs are not finite.
-        """
+        """Checks that the answer is whole. Raises RequestFailedError if it was broken off or has logprobs like NaN."""
         answer = self._answer
         if not self._all_named:
             answer.output_token_ids, answer.top_ids, answer.top_logprobs = [], [], []

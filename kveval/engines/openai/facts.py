@@ -28,7 +28,6 @@ def attached_facts(
 
     Args:
         version: the body of /version, None without one.
-        metrics_text: of /metrics; only vLLM's names its cache.
         served: the model's entry in /v1/models; `answers_as`: its name in answers.
     """
     cache = cache_facts(metrics_text)

@@ -19,8 +19,14 @@ from vllm.platforms import current_platform
 from vllm.utils.import_utils import resolve_obj_by_qualname
 from vllm.v1.attention.backends.registry import AttentionBackendEnum
 
-from kveval.engines.plugin.emulation import EMULATED_BACKENDS, ENVIRONMENT_VARIABLE, EmulationSpec
-from kveval.engines.plugin.emulation_log import coverage_line, live_line, refused_line
+from kveval.engines.plugin.emulation import (
+    EMULATED_BACKENDS,
+    ENVIRONMENT_VARIABLE,
+    EmulationSpec,
+    coverage_line,
+    live_line,
+    refused_line,
+)
 from kveval.errors import ConfigError
 from kveval.formats.granularity import Granularity
 from kveval.formats.registry import is_unquantized

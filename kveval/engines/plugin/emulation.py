@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pydantic import ValidationError
 
@@ -18,6 +20,7 @@ from kveval.config.messages import key_of, reason_of
 from kveval.errors import ConfigError
 
 ENVIRONMENT_VARIABLE = "KVEVAL_EMULATE"
+LOG_PREFIX = "kveval emulation: "
 EMULATED_BACKENDS = ("CPU_ATTN", "FLASH_ATTN", "TRITON_ATTN", "FLASHINFER")
 
 
@@ -26,11 +29,7 @@ class EmulationSpec(EmulationConfig):
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> EmulationSpec | None:
-        """Return the spec in the environment, None when the variable is absent.
-
-        Raises:
-            ConfigError: the variable is set but is not a valid spec.
-        """
+        """Return the spec in the environment, None without one. Raises ConfigError: the variable holds no spec."""
         text = environ.get(ENVIRONMENT_VARIABLE)
         if text is None:
             return None
@@ -42,7 +41,6 @@ class EmulationSpec(EmulationConfig):
             raise ConfigError(f"{ENVIRONMENT_VARIABLE}={text!r}: {where}{reason_of(problem)}") from None
 
     def to_env(self) -> dict[str, str]:
-        """Return the environment variables that make a vLLM process round to this spec."""
         return {ENVIRONMENT_VARIABLE: json.dumps(self.model_dump(mode="json"), sort_keys=True)}
 
     def label(self) -> str:
@@ -51,7 +49,6 @@ class EmulationSpec(EmulationConfig):
         return f"{self.rounding_text()} (emulated{layers})"
 
     def selects(self, layer: int) -> bool:
-        """Whether K and V of `layer` are rounded."""
         return self.layers is None or layer in self.layers
 
     def rounding_text(self) -> str:
@@ -75,8 +72,6 @@ def register() -> None:
     from vllm.logger import init_logger
     from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
 
-    from kveval.engines.plugin.emulation_log import refused_line, requested_line
-
     # Only loggers below "vllm" reach the engine's log.
     logger = init_logger("vllm.kveval")
     try:
@@ -89,3 +84,69 @@ def register() -> None:
     for name in EMULATED_BACKENDS:
         register_backend(AttentionBackendEnum[name], f"kveval.engines.plugin.attention.{name}")
     logger.info(requested_line(spec))
+
+
+@dataclass(frozen=True)
+class EmulationFacts:
+    """What the log of an engine says about emulation.
+
+    Attributes:
+        requested: the spec that the engine announced; None when the plugin was not active.
+        relative_error_k: ``sum |x - rounded| / sum |x|`` of K in the first real write that was rounded. The smallest
+            one where several worker processes report; None when nothing was rounded yet.
+        relative_error_v: the same for V.
+    """
+
+    requested: EmulationSpec | None = None
+    relative_error_k: float | None = None
+    relative_error_v: float | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether rounding changed both K and V of a real request."""
+        return (self.relative_error_k or 0.0) > 0.0 and (self.relative_error_v or 0.0) > 0.0
+
+
+def requested_line(spec: EmulationSpec) -> str:
+    return f"{LOG_PREFIX}rounding K and V to {spec.rounding_text()}, {spec.layers_text()}"
+
+
+def refused_line(reason: str) -> str:
+    return f"{LOG_PREFIX}refused, {' '.join(reason.split())}"
+
+
+def live_line(layer: int, tokens: int, relative_error_k: float, relative_error_v: float) -> str:
+    return (
+        f"{LOG_PREFIX}live, layer {layer}, {tokens} tokens, "
+        f"relative error K {relative_error_k:.3e} V {relative_error_v:.3e}"
+    )
+
+
+def coverage_line(rounded_layers: int, kept_layers: int) -> str:
+    return f"{LOG_PREFIX}first step rounded {rounded_layers} layers, kept {kept_layers}"
+
+
+_REQUESTED = re.compile(
+    LOG_PREFIX + r"rounding K and V to (?P<format>\S+) (?P<granularity>[^\s,]+)"
+    r"(?: at scale (?P<scale>[^\s,]+))?, (?:all layers|layers (?P<layers>\d+(?: \d+)*))"
+)
+_LIVE = re.compile(LOG_PREFIX + r"live, layer \d+, \d+ tokens, relative error K (\S+) V (\S+)")
+
+
+def parse_log(text: str) -> EmulationFacts:
+    """Read what the log `text` says about emulation; every field is None when it says nothing."""
+    requested = None
+    if match := _REQUESTED.search(text):
+        layers, scale = match["layers"], match["scale"]
+        requested = EmulationSpec(
+            format=match["format"],
+            granularity=match["granularity"],
+            layers=None if layers is None else tuple(int(layer) for layer in layers.split()),
+            scale=None if scale is None else float(scale),
+        )
+    errors = [(float(k), float(v)) for k, v in _LIVE.findall(text)]
+    return EmulationFacts(
+        requested=requested,
+        relative_error_k=min((k for k, _ in errors), default=None),
+        relative_error_v=min((v for _, v in errors), default=None),
+    )

@@ -12,8 +12,7 @@ import psutil
 from kveval.config.engine import EngineConfig, by_flag, flags
 from kveval.engines.base import Installation, OnStatus, ServerPlan
 from kveval.engines.client.access import Access
-from kveval.engines.plugin.emulation import EmulationSpec
-from kveval.engines.plugin.emulation_log import parse_log
+from kveval.engines.plugin.emulation import EmulationSpec, parse_log
 from kveval.engines.process import ServerProcess, check_port, free_port
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm import facts as engine_facts
@@ -183,7 +182,6 @@ def status_of(log: str) -> str:
 
 
 def open_vllm(plan: ServerPlan, variant: ResolvedVariant, log_path: Path) -> VLLMEngine:
-    """Returns the server of a variant of `plan`. `VLLMEngine.start` launches it."""
     return VLLMEngine(
         variant,
         config=plan.config.engine,

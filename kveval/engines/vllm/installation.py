@@ -43,11 +43,7 @@ print("KVEVAL" + json.dumps({
 
 
 def find_vllm(engine: EngineConfig) -> Installation:
-    """Asks the configured interpreter which vLLM it has and which device that sees. Takes some seconds.
-
-    Raises:
-        EngineNotInstalledError: there is none, or it does not import.
-    """
+    """Asks the configured interpreter which vLLM it has and which device that sees. See `Launcher.find`."""
     if engine.command is not None and shutil.which(_program(engine.command)) is None:
         raise EngineNotInstalledError(
             f"engine.command: {_program(engine.command)!r} is not a program here; use: a path or name of one, "

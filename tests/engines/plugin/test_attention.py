@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from kveval.engines.plugin.emulation import EmulationSpec
-from kveval.engines.plugin.emulation_log import coverage_line, parse_log, refused_line
+from kveval.engines.plugin.emulation import EmulationSpec, coverage_line, parse_log, refused_line
 from kveval.errors import ConfigError
 from kveval.formats.rounding import fake_quantize
 
