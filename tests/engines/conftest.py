@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tenacity
 from support.launched import FAKE, Maker
 
 from kveval.config.sweep import validate_config
@@ -17,6 +18,11 @@ from kveval.engines.variants import Device, resolve
 from kveval.engines.vllm.engine import VLLMEngine
 
 CPU = Device("cpu", frozenset({"avx512f"}))
+
+
+@pytest.fixture(autouse=True)
+def _no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kveval.engines.client.client._BACKOFF", tenacity.wait_none())
 
 
 @pytest.fixture

@@ -1,26 +1,17 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-import tenacity
-from support.scripted import Handler, Reply, ScriptedServer, always
+from support.scripted import Reply, always, serving
 
-from kveval.config.engine import RequestsConfig
-from kveval.engines.client.client import Client
 from kveval.engines.smoke import pick_prompt, plain_prompt, smoke
 from kveval.run.facts import Facts, Finding
 from kveval.run.manifest import SmokeResult
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.sample import Prompt
-
-
-@pytest.fixture(autouse=True)
-def _no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kveval.engines.client.client._BACKOFF", tenacity.wait_none())
 
 
 def facts(**changes: Any) -> Facts:
@@ -38,20 +29,11 @@ def replies(*answers: Reply) -> Iterator[Reply]:
         yield answers[-1]
 
 
-@asynccontextmanager
-async def serving(handler: Handler) -> AsyncIterator[tuple[Client, ScriptedServer]]:
-    async with (
-        ScriptedServer(handler) as server,
-        Client(server.base_url, "kveval", RequestsConfig(max_attempts=1), lambda: None) as client,
-    ):
-        yield client, server
-
-
 async def findings_of(
     *answers: Reply, perplexity_logprob: float | None = -3.0, baseline: float | None = None
 ) -> tuple[SmokeResult, list[Finding]]:
     given = replies(*answers)
-    async with serving(lambda _prompt, _body: next(given)) as (client, server):
+    async with serving(lambda _prompt, _body: next(given), max_attempts=1) as (client, server):
         server.perplexity_logprob = perplexity_logprob
         return await smoke(client, [prompt(100)], facts(), baseline)
 
@@ -115,7 +97,7 @@ async def test_a_repeat_that_differs_is_a_warning() -> None:
 
 async def test_a_repeat_that_misses_the_prefix_cache_is_a_warning() -> None:
     short = [prompt(16)]
-    async with serving(always(Reply("a b"))) as (client, _):
+    async with serving(always(Reply("a b")), max_attempts=1) as (client, _):
         _, findings = await smoke(client, short, facts(), None)
         assert [(finding.level, finding.code) for finding in findings] == [("warning", "no_prefix_hit")]
         _, findings = await smoke(client, short, facts(prefix_caching=False), None)
@@ -123,7 +105,7 @@ async def test_a_repeat_that_misses_the_prefix_cache_is_a_warning() -> None:
 
 
 async def test_smoke_questions_leave_the_prefix_cache_of_the_samples_alone() -> None:
-    async with serving(always(Reply("a b"))) as (client, server):
+    async with serving(always(Reply("a b")), max_attempts=1) as (client, server):
         await smoke(client, [prompt(100)], facts(), None)
     assert [body["cache_salt"] for body in server.requests] == ["kveval-smoke"] * 2
 

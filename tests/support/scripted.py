@@ -20,8 +20,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from kveval.config.engine import RequestsConfig
 from kveval.engines.base import OnStatus, ServerPlan
 from kveval.engines.client.access import Access
+from kveval.engines.client.client import Client
 from kveval.engines.process import free_port
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm import facts as engine_facts
@@ -381,6 +383,15 @@ class ScriptedEngine:
 
     async def stop(self) -> None:
         await self.server.stop()
+
+
+@contextlib.asynccontextmanager
+async def serving(handler: Handler, **config: Any) -> AsyncIterator[tuple[Client, ScriptedServer]]:
+    """Starts a server, and a client of it with `config` as its ``requests``."""
+    async with ScriptedServer(handler) as server:
+        requests = RequestsConfig(**{"timeout_s": 5.0, **config})
+        async with Client(server.base_url, "kveval", requests, lambda: None) as client:
+            yield client, server
 
 
 class ScriptedEngines:

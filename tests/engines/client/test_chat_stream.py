@@ -2,21 +2,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import numpy as np
 import pytest
-import tenacity
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.scripted import Reply, ScriptedServer, always
+from support.scripted import Reply, always, serving
 
-from kveval.config.engine import RequestsConfig
 from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.chat_stream import ChatOutput
-from kveval.engines.client.client import Client
 from kveval.engines.client.failures import RequestFailedError
 from kveval.engines.client.reader import AnswerReader
 from kveval.engines.client.request import EngineRequest
@@ -32,26 +27,13 @@ CHAT = Chat(MESSAGES, (TOOL,), template_kwargs={"enable_thinking": False})
 REQUEST = EngineRequest(np.arange(3, dtype=np.int32), 16, cache_salt="cold", chat=CHAT)
 
 
-@pytest.fixture(autouse=True)
-def _no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kveval.engines.client.client._BACKOFF", tenacity.wait_none())
-
-
-@asynccontextmanager
-async def serving(reply: Reply, **config: Any) -> AsyncIterator[tuple[Client, ScriptedServer]]:
-    async with ScriptedServer(always(reply)) as server:
-        settings_ = RequestsConfig(**{"timeout_s": 5.0, **config})
-        async with Client(server.base_url, "kveval", settings_, lambda: None) as client:
-            yield client, server
-
-
 async def ask(reply: Reply, request: EngineRequest = REQUEST, **config: Any) -> EngineAnswer:
-    async with serving(reply, **config) as (client, _):
+    async with serving(always(reply), **config) as (client, _):
         return await client.ask(request)
 
 
 async def test_what_is_sent() -> None:
-    async with serving(Reply("a")) as (client, server):
+    async with serving(always(Reply("a"))) as (client, server):
         await client.ask(REQUEST)
     assert server.requests == [
         {
@@ -61,7 +43,7 @@ async def test_what_is_sent() -> None:
             "cache_salt": "cold", "chat_template_kwargs": {"enable_thinking": False},
         }
     ]  # fmt: skip
-    async with serving(Reply("a"), logprobs=0) as (client, server):
+    async with serving(always(Reply("a")), logprobs=0) as (client, server):
         await client.ask(EngineRequest(REQUEST.token_ids, 16, stop=("\n",), chat=Chat(MESSAGES)))
     assert server.requests[0]["stop"] == ["\n"]
     unsaid = {"tools", "tool_choice", "logprobs", "top_logprobs", "cache_salt", "chat_template_kwargs", "prompt"}
@@ -101,7 +83,7 @@ async def test_thinking_stands_before_the_answer() -> None:
 
 async def test_under_a_forced_call_no_logprobs_are_asked_for_and_tokens_are_still_counted() -> None:
     forced = dataclasses.replace(REQUEST, chat=dataclasses.replace(CHAT, tool_choice="required"))
-    async with serving(Reply(tool_calls=(("area", "{}"),))) as (client, server):
+    async with serving(always(Reply(tool_calls=(("area", "{}"),)))) as (client, server):
         answer = await client.ask(forced)
     assert server.requests[0]["tool_choice"] == "required"
     assert server.requests[0].keys().isdisjoint({"logprobs", "top_logprobs"})
@@ -128,7 +110,7 @@ async def test_what_a_server_can_do_wrong(reply: Reply, kind: str) -> None:
 async def test_a_retry_leaves_nothing_of_the_first_attempt() -> None:
     half = 'data: {"choices": [{"delta": {"content": "half of an"}}]}\n\n'
     replies = iter([Reply(raw=half), Reply("a whole answer")])
-    async with serving(Reply()) as (client, server):
+    async with serving(always(Reply())) as (client, server):
         server.handler = lambda _prompt, _body: next(replies)
         answer = await client.ask(REQUEST)
     assert (answer.text, answer.attempts) == ("a whole answer", 2)

@@ -3,15 +3,12 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-import tenacity
-from support.scripted import Handler, Reply, ScriptedServer, always
+from support.scripted import Reply, ScriptedServer, always, serving
 
 from kveval.config.engine import RequestsConfig
 from kveval.engines.client.access import Access
@@ -22,19 +19,6 @@ from kveval.engines.client.request import EngineRequest
 from kveval.tasks.sample import Chat
 
 REQUEST = EngineRequest(np.arange(1, 33, dtype=np.int32), 16)
-
-
-@pytest.fixture(autouse=True)
-def _no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kveval.engines.client.client._BACKOFF", tenacity.wait_none())
-
-
-@asynccontextmanager
-async def serving(handler: Handler, **config: Any) -> AsyncIterator[tuple[Client, ScriptedServer]]:
-    async with ScriptedServer(handler) as server:
-        settings_ = RequestsConfig(**{"timeout_s": 5.0, **config})
-        async with Client(server.base_url, "kveval", settings_, lambda: None) as client:
-            yield client, server
 
 
 async def ask(reply: Reply, **config: Any) -> tuple[EngineAnswer, ScriptedServer]:
