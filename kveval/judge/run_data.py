@@ -44,6 +44,20 @@ class RunData:
     samples: pd.DataFrame
     records: Mapping[str, pd.DataFrame]
 
+    @property
+    def baseline(self) -> VariantRun:
+        return self.manifest.variants[self.manifest.baseline]
+
+    @property
+    def aa(self) -> VariantRun | None:
+        """The second run of the baseline, if there is one."""
+        return self.variant("aa", self.manifest.baseline)
+
+    @property
+    def baseline_first(self) -> list[VariantRun]:
+        """Every variant: the baseline, then the others in their order."""
+        return sorted(self.manifest.variants.values(), key=lambda variant: variant.name != self.manifest.baseline)
+
     def variant(self, role: str, of: str | None = None) -> VariantRun | None:
         """Returns the first variant with this role that belongs to the variant `of`, or to any if `of` is None."""
         found = (v for v in self.manifest.variants.values() if v.role == role and of in (None, v.of))
@@ -173,9 +187,7 @@ def _is_being_written(path: Path) -> bool:
     try:
         with (path / "lock").open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
+    except OSError as error:
         # Without a lock file, or on a file system without locks, nothing shows that a sweep writes here.
-        return False
+        return isinstance(error, BlockingIOError)
     return False

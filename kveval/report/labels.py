@@ -10,12 +10,6 @@ from kveval.judge.run_data import RunData
 from kveval.judge.statistics.difference import Difference
 from kveval.judge.statistics.hypothesis_tests import Flips
 from kveval.run.facts import Facts
-from kveval.run.manifest import VariantRun
-
-
-def baseline_first(run: RunData) -> list[VariantRun]:
-    """Returns every variant of the run: the baseline, then the others in their order."""
-    return sorted(run.manifest.variants.values(), key=lambda variant: variant.name != run.manifest.baseline)
 
 
 def emulated_suffix(run: RunData, variant: str) -> str:
@@ -31,9 +25,9 @@ def length_label(tokens: int | None) -> str:
     return f"{tokens // 1024}K" if tokens % 1024 == 0 else f"{tokens:,}"
 
 
-def listed(names: Sequence[str]) -> str:
-    """['8K', '16K', '32K'] -> '8K, 16K and 32K'."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def score_label(score: float | None) -> str:
+    """0.8567 -> '0.857'; '' without a score."""
+    return "" if score is None else f"{score:.3f}"
 
 
 def difference_label(difference: Difference) -> str:

@@ -13,7 +13,6 @@ from kveval.report.labels import (
     capacity_label,
     difference_label,
     length_label,
-    listed,
     proven_safe,
     storage_label,
     what_decides,
@@ -24,13 +23,6 @@ from kveval.run.facts import Facts
 @pytest.mark.parametrize(("tokens", "label"), [(8192, "8K"), (3000, "3,000"), (None, "overall")])
 def test_lengths(tokens: int | None, label: str) -> None:
     assert length_label(tokens) == label
-
-
-@pytest.mark.parametrize(
-    ("names", "text"), [(["8K"], "8K"), (["8K", "16K"], "8K and 16K"), (["8K", "16K", "32K"], "8K, 16K and 32K")]
-)
-def test_lists(names: list[str], text: str) -> None:
-    assert listed(names) == text
 
 
 def test_a_difference_without_an_interval_says_so() -> None:

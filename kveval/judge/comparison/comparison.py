@@ -125,7 +125,7 @@ def compare(
         insensitive_cells=tuple(insensitive),
         flips=_flips(pairs, "candidate"),
         identical=float(both["candidate_identical"].mean()) if len(both) else None,
-        outcomes={side: _outcomes(table[f"{side}_outcome"]) for side in ("baseline", "candidate")},
+        outcomes={side: count_outcomes(table[f"{side}_outcome"]) for side in ("baseline", "candidate")},
         noise=_noise(table),
         attribution=_attribution(scored, control, policy),
     )
@@ -150,7 +150,8 @@ def _flips(pairs: pd.DataFrame, side: Side) -> Flips:
     return flips(pairs["baseline_correct"], pairs[f"{side}_correct"])
 
 
-def _outcomes(outcomes: pd.Series) -> dict[str, int]:
+def count_outcomes(outcomes: pd.Series) -> dict[str, int]:
+    """Counts every outcome, also those that did not occur. "missing" means no record."""
     counts = outcomes.value_counts()
     return {outcome: int(counts.get(outcome, 0)) for outcome in (*OUTCOMES, "missing")}
 

@@ -38,7 +38,8 @@ def headline(comparisons: Sequence[Comparison], policy: Policy) -> Headline:
         return Headline(variant, "undecided", _reason(overall))
     # Rows without a scored sample say nothing about quality.
     scored = [c for c in comparisons if c.asked or not c.unscored]
-    summary = [c for c in scored if c.scope.level in PANELS[0] or _has_own_margin(c, policy)]
+    summary = at_levels(scored, *PANELS[0])
+    summary += [c for c in at_levels(scored, "family") if c.scope.family in policy.margins]
     if not overall.difference.n:
         return Headline(variant, "undecided", f"not measured: {_reason(overall)}")
     failed, unsettled = _of_word(summary, "fail") or _of_word(comparisons, "fail"), _of_word(summary, "undecided")
@@ -69,10 +70,6 @@ def held_to(lengths: Sequence[Comparison]) -> int | None:
     return limit
 
 
-def _has_own_margin(comparison: Comparison, policy: Policy) -> bool:
-    return comparison.scope.level == "family" and comparison.scope.family in policy.margins
-
-
 def _of_word(comparisons: Sequence[Comparison], word: Word) -> list[Comparison]:
     return [c for c in comparisons if c.verdict is not None and c.verdict.word == word]
 
@@ -82,7 +79,11 @@ def _reason(comparison: Comparison) -> str:
 
 
 def _where(comparisons: list[Comparison]) -> str:
-    names = [str(c.scope) if c.scope.level == "overall" else f"at {c.scope}" for c in comparisons]
+    return listed([str(c.scope) if c.scope.level == "overall" else f"at {c.scope}" for c in comparisons])
+
+
+def listed(names: Sequence[str]) -> str:
+    """['8K', '16K', '32K'] -> '8K, 16K and 32K'."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 

@@ -76,11 +76,9 @@ class VariantPair:
 
 def pairs_with_baseline(run: RunData) -> list[VariantPair]:
     """Pairs every variant of `run` with its baseline."""
-    baseline = run.manifest.variants[run.manifest.baseline]
+    baseline, *others = run.baseline_first
     found = []
-    for variant in run.manifest.variants.values():
-        if variant.name == baseline.name:
-            continue
+    for variant in others:
         control = run.variant("control", variant.name)
         found.append(
             VariantPair(
@@ -97,7 +95,7 @@ def pair_variant(run: RunData, variant: VariantRun) -> pd.DataFrame:
         "baseline": run.records[run.manifest.baseline],
         "candidate": run.records[variant.name],
     }
-    control, aa = run.variant("control", variant.name), run.variant("aa", run.manifest.baseline)
+    control, aa = run.variant("control", variant.name), run.aa
     if control:
         sides["control"] = run.records[control.name]
     if aa:

@@ -96,44 +96,31 @@ def cold_comparisons(run: RunData) -> list[ColdComparison]:
     Raises:
         RunDirectoryError: a cold answer belongs to a sample that the run does not have.
     """
-    ordered = sorted(run.manifest.variants.values(), key=lambda variant: variant.name != run.manifest.baseline)
-    flips: dict[str, pd.Series] = {}
+    of_baseline: pd.Series | None = None
     checks = []
-    for variant in ordered:
+    for variant in run.baseline_first:
         pairs, counts = _pairs(run, variant.name)
-        flips[variant.name] = pairs["warm_correct"] != pairs["cold_correct"]
+        flips = pairs["warm_correct"] != pairs["cold_correct"]
         planned, hit = _shares(variant)
         if counts["asked"] or planned:
-            checks.append(_check(run, variant, pairs, counts, flips, planned, hit))
+            check = ColdComparison(
+                variant=variant.name,
+                **counts,
+                n=len(pairs),
+                identical=int(pairs["identical"].sum()),
+                lost=int((pairs["warm_correct"] & ~pairs["cold_correct"]).sum()),
+                gained=int((~pairs["warm_correct"] & pairs["cold_correct"]).sum()),
+                baseline=_flip_test(flips, of_baseline),
+                noise=_flip_test(flips, _noise(run)),
+                planned_share=planned,
+                hit_share=hit,
+                differences=tuple(pairs.loc[~pairs["identical"].astype(bool), "difference"]),
+                finding=None,
+            )
+            checks.append(replace(check, finding=_finding(check)))
+        if of_baseline is None:
+            of_baseline = flips
     return checks
-
-
-def _check(
-    run: RunData,
-    variant: VariantRun,
-    pairs: pd.DataFrame,
-    counts: dict[str, int],
-    flips: dict[str, pd.Series],
-    planned: float | None,
-    hit: float | None,
-) -> ColdComparison:
-    own = flips[variant.name]
-    is_baseline = variant.name == run.manifest.baseline
-    check = ColdComparison(
-        variant=variant.name,
-        **counts,
-        n=len(pairs),
-        identical=int(pairs["identical"].sum()),
-        lost=int((pairs["warm_correct"] & ~pairs["cold_correct"]).sum()),
-        gained=int((~pairs["warm_correct"] & pairs["cold_correct"]).sum()),
-        baseline=None if is_baseline else _flip_test(own, flips[run.manifest.baseline]),
-        noise=_flip_test(own, _noise(run)),
-        planned_share=planned,
-        hit_share=hit,
-        differences=tuple(pairs.loc[~pairs["identical"].astype(bool), "difference"]),
-        finding=None,
-    )
-    return replace(check, finding=_finding(check))
 
 
 def _pairs(run: RunData, variant: str) -> tuple[pd.DataFrame, dict[str, int]]:
@@ -177,10 +164,9 @@ def _pair(cold: Record, warm: Mapping[Any, Any]) -> tuple[str, bool, bool, bool,
 
 def _noise(run: RunData) -> pd.Series | None:
     """Tells for each sample whether it flips between the two runs of the baseline. None without an A/A run."""
-    again = run.variant("aa", run.manifest.baseline)
-    if again is None:
+    if run.aa is None:
         return None
-    first, second = run.records[run.manifest.baseline]["outcome"], run.records[again.name]["outcome"]
+    first, second = run.records[run.manifest.baseline]["outcome"], run.records[run.aa.name]["outcome"]
     both = first.index.intersection(second.index)
     first, second = first[both], second[both]
     answered = (first != "engine_error") & (second != "engine_error")

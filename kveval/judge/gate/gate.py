@@ -102,8 +102,7 @@ def notes(run: RunData, blessed: Blessed | None, judgement: Judgement) -> Iterat
 
 
 def _unequal_control(run: RunData, judgement: Judgement) -> Iterator[Finding]:
-    aa = run.variant("aa", run.manifest.baseline)
-    for comparison in judgement.of(aa.name, "overall") if aa else ():
+    for comparison in judgement.of(run.aa.name, "overall") if run.aa else ():
         delta, p = comparison.difference.delta, comparison.difference.p
         if delta is None or p is None or p >= 1 - judgement.policy.confidence or abs(delta) <= judgement.policy.margin:
             continue

@@ -62,11 +62,7 @@ def context_limits(run: RunData, variant: VariantRun, held_tokens: int, sequence
     limits = []
     for count in sorted({1, most_in_flight(run, variant), sequences or 1}):
         room = max(0, capacity // count // block * block - output_tokens)
-        limits.append(
-            ContextLimit(count, room, "cache")
-            if room < held_tokens
-            else ContextLimit(count, held_tokens, "quality")
-        )  # fmt: skip
+        limits.append(ContextLimit(count, min(room, held_tokens), "cache" if room < held_tokens else "quality"))
     return limits
 
 
@@ -84,9 +80,8 @@ def most_in_flight(run: RunData, variant: VariantRun) -> int:
 
 def memory(run: RunData, variant: VariantRun) -> Memory:
     """Compares the cache of `variant` with that of the baseline."""
-    baseline = run.manifest.variants[run.manifest.baseline]
-    ratio, baseline_tokens = variant.facts.kv_capacity_ratio, baseline.facts.kv_capacity_tokens
-    mine, before = _bytes_per_token(run, variant), _bytes_per_token(run, baseline)
+    ratio, baseline_tokens = variant.facts.kv_capacity_ratio, run.baseline.facts.kv_capacity_tokens
+    mine, before = _bytes_per_token(run, variant), _bytes_per_token(run, run.baseline)
     freed = (before - mine) * baseline_tokens / _GIB if mine and before and baseline_tokens else None
     from_bytes = 1 - mine / before if mine and before else None
     share = from_bytes if from_bytes is not None or not ratio else 1 - 1 / ratio

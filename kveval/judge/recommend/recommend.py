@@ -104,7 +104,7 @@ def recommend(
         reason=reason,
         exit_code=exit_code,
         serve=serve_command(run.manifest, chosen.variant) if chosen else None,
-        rollback=serve_command(run.manifest, run.manifest.variants[run.manifest.baseline]),
+        rollback=serve_command(run.manifest, run.baseline),
         limits=tuple(context_limits(run, chosen.variant, chosen.held_tokens or 0, sequences)) if chosen else (),
         warnings=tuple(_warnings(decision, chosen)),
     )
@@ -199,7 +199,6 @@ def _why(chosen: Candidate | None, candidates: tuple[Candidate, ...]) -> str:
 def _warnings(decision: Gate, chosen: Candidate | None) -> Iterator[str]:
     if chosen is None:
         return
-    variants = decision.run.manifest.variants
     for finding in chosen.variant.findings:
         if finding.level == "warning":
             yield finding.message
@@ -208,7 +207,7 @@ def _warnings(decision: Gate, chosen: Candidate | None) -> Iterator[str]:
             yield note.message
     if chosen.variant.spec.get("endpoint"):
         yield "kveval launched neither server: they may have different memory, which also changes their capacities"
-    mine, before = (_sizing(variant) for variant in (chosen.variant, variants[decision.run.manifest.baseline]))
+    mine, before = (_sizing(variant) for variant in (chosen.variant, decision.run.baseline))
     for name in _SIZING_FLAGS:
         if mine.get(name) != before.get(name):
             yield f"{name} is {mine.get(name)}, the baseline's {before.get(name)}: the capacities differ by that too"

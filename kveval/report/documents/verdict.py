@@ -110,5 +110,4 @@ def _drift(row: DriftRow) -> dict[str, Any]:
 
 def noise_floor(gate: Gate) -> Comparison | None:
     """Returns the baseline against its second run, overall. None without a second run."""
-    aa = gate.run.variant("aa", gate.run.manifest.baseline)
-    return next(iter(gate.judgement.of(aa.name, "overall")), None) if aa else None
+    return next(iter(gate.judgement.of(gate.run.aa.name, "overall")), None) if gate.run.aa else None

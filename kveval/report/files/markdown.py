@@ -10,10 +10,16 @@ from kveval.judge.comparison.comparison import at_levels
 from kveval.judge.comparison.scope import Scope
 from kveval.judge.gate.check import Check
 from kveval.judge.gate.gate import Gate
-from kveval.judge.statistics.clusters import Score
 from kveval.report.documents.verdict import error_word, noise_floor
 from kveval.report.files.flips import FlipExcerpt, flip_excerpts
-from kveval.report.labels import answered_label, attribution_label, difference_label, emulated_suffix, storage_label
+from kveval.report.labels import (
+    answered_label,
+    attribution_label,
+    difference_label,
+    emulated_suffix,
+    score_label,
+    storage_label,
+)
 from kveval.report.text import shortened, visible
 
 MOST_BYTES = 58_000
@@ -152,8 +158,8 @@ def _cells(gate: Gate) -> Iterator[str]:
         p = f"{verdict.p_holm:.2g}" if verdict.p_holm is not None else ""
         yield (
             f"| {verdict.word} | {plain(check.variant)}{emulated_suffix(gate.run, check.variant)} | {check.kind} "
-            f"| {plain(str(row.scope))} | {answered_label(row)} | {_score(row.baseline_score)} "
-            f"| {_score(row.candidate_score)} | {difference_label(row.difference)} "
+            f"| {plain(str(row.scope))} | {answered_label(row)} | {score_label(row.baseline_score.mean)} "
+            f"| {score_label(row.candidate_score.mean)} | {difference_label(row.difference)} "
             f"| {row.flips.lost}/{row.flips.gained} | {p} |"
         )
     if len(cells) > _MOST_CELLS:
@@ -203,7 +209,3 @@ def _noise(gate: Gate) -> str:
 def _worst_first(checks: Sequence[Check]) -> list[Check]:
     order = ("regression", "infrastructure", "undecided", "pass")
     return sorted(checks, key=lambda check: order.index(check.state))
-
-
-def _score(score: Score) -> str:
-    return "" if score.mean is None else f"{score.mean:.3f}"

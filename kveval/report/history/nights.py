@@ -20,7 +20,7 @@ from kveval.judge.statistics.difference import Difference
 from kveval.report.html.charts import Chart, night_chart
 from kveval.report.html.page import render
 from kveval.report.html.report import build_report
-from kveval.report.labels import baseline_first, proven_safe
+from kveval.report.labels import proven_safe
 from kveval.run.manifest import VariantRun
 from kveval.run.storage import write_atomically
 
@@ -93,7 +93,7 @@ def _night(path: Path, policy: Policy | None) -> Night:
     judgement = judge_run(run, policy)
     words = {headline.variant: headline for headline in headlines(judgement)}
     entries = []
-    for variant in baseline_first(run):
+    for variant in run.baseline_first:
         if variant.role not in ("baseline", "candidate"):
             continue
         headline = words.get(variant.name)
@@ -113,7 +113,7 @@ def _night(path: Path, policy: Policy | None) -> Night:
         path=path.resolve(),
         created=manifest.created,
         status=manifest.status,
-        engine=manifest.variants[manifest.baseline].facts.engine_version,
+        engine=run.baseline.facts.engine_version,
         engine_changed=None,
         asked_changed=False,
         asked=(manifest.samples_sha256, manifest.inputs.get("model/config.json")),

@@ -53,7 +53,7 @@ def _environment() -> Environment:
     )
     filters: dict[str, Callable[..., Any]] = {
         "count": lambda value: "" if value is None else f"{value:,.0f}",
-        "score": lambda value: "" if value is None else f"{value:.3f}",
+        "score": labels.score_label,
         "percent": lambda value: "" if value is None else f"{value:.1%}",
         "number": lambda value: "" if value is None else f"{value:.4g}",
         "p": lambda value: "" if value is None else f"{value:.2g}",

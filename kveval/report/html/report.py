@@ -10,7 +10,6 @@ from kveval.judge.comparison.headline import headlines
 from kveval.judge.comparison.judgement import Judgement, judge_run
 from kveval.judge.run_data import RunData, load_run
 from kveval.report.html.page import render
-from kveval.report.labels import baseline_first
 from kveval.report.section import Section, find_sections
 from kveval.run.storage import write_atomically
 
@@ -42,7 +41,7 @@ def build_report(run_dir: Path, out: Path | None = None, policy: Policy | None =
         name=run_dir.resolve().name,
         manifest=run.manifest,
         policy=judgement.policy,
-        variants=baseline_first(run),
+        variants=run.baseline_first,
         candidates=len(headlines(judgement)),
         sections=show_sections(run, judgement),
     )

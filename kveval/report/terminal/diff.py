@@ -13,7 +13,7 @@ from kveval.judge.comparison.comparison import Comparison
 from kveval.judge.diff import VariantDiff
 from kveval.judge.evidence.drift import Drift
 from kveval.report.documents.diff import Diff
-from kveval.report.labels import answered_label, difference_label
+from kveval.report.labels import answered_label, difference_label, score_label
 from kveval.report.terminal.layout import STYLES
 from kveval.report.text import visible
 
@@ -49,12 +49,10 @@ def _table(rows: Sequence[Comparison]) -> Table:
         table.add_column(no_wrap=bool(column), overflow="fold")
     table.add_row(*(Text(column, style="underline") for column in _COLUMNS))
     for row in rows:
-        scores = [
-            "" if score.mean is None else f"{score.mean:.3f}" for score in (row.baseline_score, row.candidate_score)
-        ]
         p = row.verdict.p_holm if row.verdict else None
         table.add_row(
-            Text(visible(str(row.scope))), Text(answered_label(row)), Text(scores[0]), Text(scores[1]),
+            Text(visible(str(row.scope))), Text(answered_label(row)),
+            Text(score_label(row.baseline_score.mean)), Text(score_label(row.candidate_score.mean)),
             Text(difference_label(row.difference)), Text(f"{row.flips.lost}/{row.flips.gained}"),
             Text("" if row.identical is None else f"{row.identical:.0%}"),
             Text("" if p is None else f"{p:.2g}", style=STYLES[row.verdict.word] if row.verdict else ""),

@@ -19,7 +19,7 @@ from kveval.judge.comparison.scope import Scope, in_scope, scopes
 from kveval.judge.comparison.verdict import points
 from kveval.judge.evidence.cold import cold_comparisons
 from kveval.judge.run_data import RunData, load_run
-from kveval.report.labels import attribution_label, baseline_first, capacity_label, difference_label, storage_label
+from kveval.report.labels import attribution_label, capacity_label, difference_label, score_label, storage_label
 from kveval.report.sections.speculation.section import speculating_variants
 from kveval.report.terminal.evidence import cold_lines, speculation_lines
 from kveval.report.terminal.layout import STYLES, indented
@@ -39,7 +39,7 @@ def summary_table(run_dir: Path, policy: Policy | None = None) -> RenderableType
     headings = ("context", "questions/contexts", "score", f"difference [{confidence:.0%}]", "lost/gained", "verdict")
     header.add_row(*(Text(heading, style="bold underline") for heading in headings))
     parts: list[RenderableType] = [*_notices(run), Text(visible(title), style="bold"), Text(), header]
-    for variant in baseline_first(run):
+    for variant in run.baseline_first:
         details = ", ".join(part for part in (storage_label(variant.facts), capacity_label(variant.facts)) if part)
         parts.append(Text.assemble((visible(variant.name), "bold"), "  ", (visible(details), "dim")))
         parts.append(_scores(run, judgement, variant))
@@ -95,7 +95,7 @@ def _first_cells(group: Scope, n: int, asked: int, contexts: int, score: float |
     return [
         Text("overall" if overall else f"{group.context_length:,}", style="bold" if overall else ""),
         Text(f"{n}{f' of {asked}' if n < asked else ''}/{contexts}"),
-        Text("" if score is None else f"{score:.3f}"),
+        Text(score_label(score)),
     ]
 
 

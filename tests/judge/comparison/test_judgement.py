@@ -8,7 +8,7 @@ import pytest
 from support.judgement import absent, failing, judge, losing, overall, words
 from support.make_run import make_run, make_samples, scored
 
-from kveval.judge.comparison.headline import headlines
+from kveval.judge.comparison.headline import headlines, listed
 from kveval.judge.comparison.scope import Scope
 
 
@@ -109,3 +109,10 @@ def test_one_sample(tmp_path: Path) -> None:
     judgement = judge(path)
     assert words(judgement, "fp8") == {"undecided"}
     assert overall(judgement, "fp8").flips.lost == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "text"), [(["8K"], "8K"), (["8K", "16K"], "8K and 16K"), (["8K", "16K", "32K"], "8K, 16K and 32K")]
+)
+def test_lists(names: list[str], text: str) -> None:
+    assert listed(names) == text

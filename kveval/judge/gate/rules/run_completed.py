@@ -13,7 +13,7 @@ def check_run_completed(run: RunData, judgement: Judgement) -> Iterator[Check]:
     manifest = run.manifest
     if manifest.status != "complete" and all(v.status == "complete" for v in manifest.variants.values()):
         yield Check("run", manifest.run_id, "infrastructure", f"the run is {manifest.status}: it was cut short")
-    problem = infrastructure_problem(run, manifest.variants[manifest.baseline], judgement.policy)
+    problem = infrastructure_problem(run, run.baseline, judgement.policy)
     if problem:
         yield Check("run", manifest.baseline, "infrastructure", problem)
 

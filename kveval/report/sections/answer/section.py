@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kveval.judge.comparison.comparison import Comparison
-from kveval.judge.comparison.headline import Headline, headlines, held_to, in_words
+from kveval.judge.comparison.headline import Headline, headlines, held_to, in_words, listed
 from kveval.judge.comparison.judgement import Judgement
 from kveval.judge.run_data import RunData
-from kveval.report.labels import length_label, listed, proven_safe, what_decides, word_of
+from kveval.report.labels import length_label, proven_safe, what_decides, word_of
 from kveval.report.section import Section
 from kveval.run.manifest import VariantRun
 
@@ -53,7 +53,7 @@ def conclusions(run: RunData, judgement: Judgement) -> list[Conclusion]:
 
 
 def _conclusion(run: RunData, judgement: Judgement, headline: Headline) -> Conclusion:
-    variant, baseline = run.manifest.variants[headline.variant], run.manifest.variants[run.manifest.baseline]
+    variant = run.manifest.variants[headline.variant]
     overall, cells = judgement.of(variant.name, "overall"), judgement.of(variant.name, "cell")
     rows = judgement.of(variant.name, "length", "overall")
     return Conclusion(
@@ -61,9 +61,9 @@ def _conclusion(run: RunData, judgement: Judgement, headline: Headline) -> Concl
         headline=headline,
         sentence=sentence(judgement, headline),
         proven_safe=proven_safe(judgement.of(variant.name, "length")),
-        memory=memory(variant, baseline),
+        memory=memory(variant, run.baseline),
         what_decides=what_decides(rows),
-        labels=labels(variant, baseline, overall, len(cells)),
+        labels=labels(variant, run.baseline, overall, len(cells)),
         caveats=caveats(variant),
         cause=next((_cause(row) for row in overall), None),
         is_measured=any(row.difference.n for row in overall),

@@ -13,7 +13,6 @@ from kveval.judge.comparison.scope import in_scope, scopes
 from kveval.judge.recommend.serve_command import cpu_cache_gib
 from kveval.judge.run_data import RunData
 from kveval.memory.measured import CapacityComparison, compare_capacity
-from kveval.report.labels import baseline_first
 from kveval.report.section import Section
 from kveval.run.manifest import VariantRun
 
@@ -60,7 +59,7 @@ class Costs:
 
 
 def costs(run: RunData, _: Judgement) -> Costs:
-    return Costs([_cost(run, variant) for variant in baseline_first(run)], times_by_length(run), capacities(run))
+    return Costs([_cost(run, variant) for variant in run.baseline_first], times_by_length(run), capacities(run))
 
 
 def times_by_length(run: RunData) -> list[Times]:
@@ -68,7 +67,7 @@ def times_by_length(run: RunData) -> list[Times]:
     rows = []
     for group in scopes(run.samples, "length"):
         ids = in_scope(run.samples, group).index
-        for variant in baseline_first(run):
+        for variant in run.baseline_first:
             records = run.records[variant.name]
             of_length = records[records.index.isin(ids)]
             if len(of_length):
@@ -112,7 +111,7 @@ SECTION = Section("Cost", 50, costs)
 
 def capacities(run: RunData) -> list[tuple[str, CapacityComparison]]:
     """Returns what every cache holds, the baseline's first: by the model's config.json, beside what its server said."""
-    return [(variant.name, _capacity(run, variant)) for variant in baseline_first(run)]
+    return [(variant.name, _capacity(run, variant)) for variant in run.baseline_first]
 
 
 def _capacity(run: RunData, variant: VariantRun) -> CapacityComparison:

@@ -11,7 +11,7 @@ from kveval.judge.comparison.judgement import Judgement
 from kveval.judge.comparison.pairing import answered_by, pair_variant
 from kveval.judge.run_data import RunData
 from kveval.report.html.charts import Heatmap, heat_cell
-from kveval.report.labels import baseline_first, length_label
+from kveval.report.labels import length_label
 from kveval.report.section import Section
 
 _BANDS = ((0, 20), (20, 40), (40, 60), (60, 80), (80, 100))
@@ -36,7 +36,7 @@ def depths(run: RunData, _: Judgement) -> Depths | None:
 def depth_heatmaps(run: RunData, task: str | None = None) -> list[Heatmap]:
     """Returns depth by context length: the baseline, then every candidate and its difference from the baseline."""
     maps: list[Heatmap] = []
-    for variant in baseline_first(run):
+    for variant in run.baseline_first:
         if variant.role != "candidate":
             continue
         table = answered_by(pair_variant(run, variant), "baseline", "candidate")

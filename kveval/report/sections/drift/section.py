@@ -34,10 +34,9 @@ class DriftRow:
 
 def drift_rows(run: RunData, levels: Sequence[Level] = ("overall", "length")) -> list[DriftRow]:
     """Returns the drift of every candidate and control, by group."""
-    aa = run.variant("aa", run.manifest.baseline)
     # Numbers instead of ids: a large run has a million positions, and comparing ids as text takes most of a minute.
     haystacks = pd.Series(pd.factorize(run.samples["haystack_id"])[0])
-    noise = _numbered_positions(run, aa) if aa else None
+    noise = _numbered_positions(run, run.aa) if run.aa else None
     rows = []
     for variant in run.manifest.variants.values():
         if variant.role in ("baseline", "aa"):

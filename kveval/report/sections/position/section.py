@@ -9,7 +9,7 @@ import pandas as pd
 
 from kveval.judge.run_data import RunData
 from kveval.report.html.charts import HeatCell, Heatmap, heat_cell
-from kveval.report.labels import baseline_first, length_label
+from kveval.report.labels import length_label
 from kveval.report.section import Section
 
 QUARTERS = tuple(f"score_q{number}" for number in range(1, 5))
@@ -23,7 +23,7 @@ def quarter_heatmaps(run: RunData) -> list[Heatmap]:
         rows = []
         for length in sorted(of_task["context_length"].unique()):
             ids = of_task.index[of_task["context_length"] == length]
-            for variant in baseline_first(run):
+            for variant in run.baseline_first:
                 records = run.records[variant.name]
                 cells = _quarters(records.loc[records.index.intersection(ids), "metrics"])
                 if any(cells):
@@ -35,11 +35,8 @@ def quarter_heatmaps(run: RunData) -> list[Heatmap]:
 
 
 def _quarters(metrics: Sequence[dict[str, Any]] | pd.Series) -> tuple[HeatCell | None, ...]:
-    cells: list[HeatCell | None] = []
-    for quarter in QUARTERS:
-        values = [one[quarter] for one in metrics if quarter in one]
-        cells.append(heat_cell(values, is_difference=False))
-    return tuple(cells)
+    values = ([one[quarter] for one in metrics if quarter in one] for quarter in QUARTERS)
+    return tuple(heat_cell(of_quarter, is_difference=False) for of_quarter in values)
 
 
 SECTION = Section("By position in the output", 22, lambda run, _: quarter_heatmaps(run) or None, part_of="where")

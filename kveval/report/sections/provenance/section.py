@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from kveval.judge.run_data import RunData
-from kveval.report.labels import baseline_first
 from kveval.report.section import Section
 from kveval.run.facts import Facts
 
@@ -26,12 +25,11 @@ class Fact:
 
 def facts_table(run: RunData) -> list[tuple[str, list[Fact]]]:
     """Returns (name of the fact, its value for every variant), the baseline's first. Leaves out unknown facts."""
-    variants = baseline_first(run)
+    variants = run.baseline_first
     reference = variants[0].facts
-    keys = [key for key in Facts.model_fields if key != "declared"]
     table = []
-    for key in keys:
-        if all(getattr(variant.facts, key) in (None, []) for variant in variants):
+    for key in Facts.model_fields:
+        if key == "declared" or all(getattr(variant.facts, key) in (None, []) for variant in variants):
             continue
         row = []
         for variant in variants:

@@ -26,8 +26,8 @@ class SpeculatingVariant:
 
 def speculating_variants(run: RunData, judgement: Judgement) -> list[SpeculatingVariant]:
     """Returns every variant that speculates."""
-    aa = run.variant("aa", run.manifest.baseline)
-    noise = {row.scope.context_length: row for row in (judgement.of(aa.name, "overall", "length") if aa else ())}
+    again = judgement.of(run.aa.name, "overall", "length") if run.aa else []
+    noise = {row.scope.context_length: row for row in again}
     return [
         SpeculatingVariant(one, tuple((row, noise.get(row.scope.context_length)) for row in one.comparisons))
         for one in speculations(run, judgement.policy)

@@ -12,7 +12,6 @@ from kveval.judge.comparison.scope import Scope, scopes
 from kveval.judge.run_data import RunData
 from kveval.judge.statistics.clusters import Score
 from kveval.report.html.charts import Chart, score_chart
-from kveval.report.labels import baseline_first
 from kveval.report.section import Section
 
 
@@ -41,7 +40,7 @@ def scores_table(run: RunData, confidence: float) -> list[tuple[Scope, dict[str,
 
 def charts(run: RunData, table: list[tuple[Scope, dict[str, Score]]], confidence: float) -> list[Chart]:
     """Returns charts of all tasks together, of families with several tasks, and of each task. Leaves out A/A runs."""
-    shown = [variant.name for variant in baseline_first(run) if variant.role != "aa" and len(run.records[variant.name])]
+    shown = [variant.name for variant in run.baseline_first if variant.role != "aa" and len(run.records[variant.name])]
     styles = {name: index for index, name in enumerate(shown)}
 
     def chart(title: str, rows: list[tuple[Scope, dict[str, Score]]]) -> Chart:
