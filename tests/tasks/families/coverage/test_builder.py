@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import random
 from itertools import pairwise
 
@@ -12,7 +11,6 @@ from scipy.stats import chisquare
 from support.families import build, names_of, text_of
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.families.coverage.builder import CouncilDecisions
 from kveval.tasks.outcome import classify
 
@@ -96,25 +94,11 @@ def test_part_of_the_decisions_is_wrong_and_scores_its_share(tasks, built):
 
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("name", NAMES)
-def test_every_decision_stands_once_in_an_exact_shared_context(built, name, length):
-    samples = built[name, length]
-    assert all(length - 8 <= len(sample.prompt) <= length for sample in samples)
-    for haystack_id in {sample.haystack_id for sample in samples}:
-        own = [sample for sample in samples if sample.haystack_id == haystack_id]
-        assert len({id(sample.prompt.shared) for sample in own}) == 1
-        assert len({sample.doc["question"] for sample in own}) == len(own) == 10
-        text = text_of(own[0])
-        for decision in (*own[0].doc["decisions"], *own[0].doc["other_decisions"]):
+def test_every_decision_stands_once_in_the_context(built, name, length):
+    for sample in built[name, length][::10]:
+        text = text_of(sample)
+        for decision in (*sample.doc["decisions"], *sample.doc["other_decisions"]):
             assert text.count(decision["name"]) == text.count(decision["amount"]) == 1
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_samples_are_the_same_again(tasks, built, name):
-    again = build(tasks[name], 2048, style="essays", prompt_format=PromptFormat.stand_in())
-    assert [sample.sample_id for sample in again] == [sample.sample_id for sample in built[name, 2048]]
-    other = build(tasks[name], 2048, seed=2, style="essays")
-    assert {sample.sample_id for sample in again}.isdisjoint(sample.sample_id for sample in other)
-    json.dumps(again[0].doc)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -12,7 +12,6 @@ from scipy.stats import chisquare
 from support.families import build, context_of, names_of, text_of
 
 from kveval.errors import ConfigError
-from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.corpora import documents
 from kveval.tasks.corpora.documents import DOCUMENT_ID, hotpotqa, mixed_library, squad, wikipedia_library
 from kveval.tasks.families.multidoc_qa.builder import DocumentTask, SingleHop, TwoHop
@@ -193,28 +192,6 @@ def test_unanswerable_prompts_look_like_any_other(built):
     assert len({text.split("\n\n")[0] for text in texts}) == 1
     for text, sample in zip(texts, built["qa_unanswerable", 4096], strict=True):
         assert text.endswith(f"\n\nQuestion: {sample.doc['question']}\nAnswer:")
-
-
-@pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize("name", NAMES)
-def test_lengths_are_exact_and_contexts_are_shared(built, name, length):
-    samples = built[name, length]
-    assert all(length - 8 <= len(sample.prompt) <= length for sample in samples)
-    for haystack_id in {sample.haystack_id for sample in samples}:
-        own = [sample for sample in samples if sample.haystack_id == haystack_id]
-        assert len({id(sample.prompt.shared) for sample in own}) == 1
-        assert len({sample.doc["question"] for sample in own}) == len(own)
-        assert all(len(sample.prompt.tail) < 130 for sample in own)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_samples_are_the_same_alone_and_again(tasks, built, name):
-    again = build(tasks[name], 4096, 24, 8, prompt_format=PromptFormat.stand_in())
-    assert [sample.sample_id for sample in again] == [sample.sample_id for sample in built[name, 4096]]
-    assert [sample.doc for sample in again] == [sample.doc for sample in built[name, 4096]]
-    other = build(tasks[name], 4096, 24, 8, seed=2)
-    assert {sample.sample_id for sample in again}.isdisjoint(sample.sample_id for sample in other)
-    json.dumps(again[0].doc)
 
 
 def test_documents_stand_near_the_depths_asked_for(built):
