@@ -28,12 +28,38 @@ def chat_fields(chat: Chat, logprobs: int) -> dict[str, Any]:
 
 
 @dataclass(slots=True)
+class _Call:
+    """One tool call of an answer, as far as it has come.
+
+    Attributes:
+        arguments: JSON text. Some servers send the object itself.
+    """
+
+    index: int
+    call_id: str | None
+    name: str
+    arguments: Any = ""
+
+    def goes_on_with(self, part: Mapping[str, Any], name: str) -> bool:
+        """Returns whether a part continues this call. A part that names a function may begin the next one.
+
+        Servers differ: some number every call 0, some give no numbers, some no ids, and some repeat a call's name or
+        invent an id for each of its parts.
+        """
+        if not name or not self.name:
+            return True
+        if part.get("id") and self.call_id:
+            return bool(part["id"] == self.call_id)
+        return name == self.name and not (isinstance(_value(self.arguments), dict) and self.arguments)
+
+
+@dataclass(slots=True)
 class ChatOutput:
     """Collects the deltas of one answer."""
 
     content: str = ""
     reasoning: str = ""
-    calls: dict[int, dict[str, str]] = field(default_factory=dict)
+    calls: list[_Call] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -43,8 +69,8 @@ class ChatOutput:
         ``<think>...</think>``.
         """
         if self.calls:
-            ordered = [self.calls[index] for index in sorted(self.calls)]
-            return calls_text([{"name": one["name"], "arguments": _value(one["arguments"])} for one in ordered])
+            ordered = sorted(self.calls, key=lambda call: call.index)
+            return calls_text([{"name": call.name, "arguments": _value(call.arguments)} for call in ordered])
         return (f"<think>{self.reasoning}</think>" if self.reasoning else "") + self.content
 
     def completion_choice(self, choice: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,9 +80,8 @@ class ChatOutput:
         self.content += said
         thought = delta.get("reasoning") or delta.get("reasoning_content") or ""
         self.reasoning += thought
-        for position, part in enumerate(delta.get("tool_calls") or ()):
-            # Only the parts of streamed calls have an index.
-            self._take_call(part, position if "message" in choice else int(part.get("index") or 0))
+        for part in delta.get("tool_calls") or ():
+            self._take_call(part, is_whole="message" in choice)
         tokens, alternatives = [], []
         for entry in (choice.get("logprobs") or {}).get("content") or ():
             tokens.append(entry["token"])
@@ -69,14 +94,23 @@ class ChatOutput:
             "logprobs": {"tokens": tokens, "top_logprobs": alternatives} if tokens else None,
         }
 
-    def _take_call(self, part: Mapping[str, Any], index: int) -> None:
-        call = self.calls.setdefault(index, {"name": "", "arguments": ""})
+    def _take_call(self, part: Mapping[str, Any], *, is_whole: bool) -> None:
         function = part.get("function") or {}
-        call["name"] = call["name"] or function.get("name") or ""
-        call["arguments"] += function.get("arguments") or ""
+        name, arguments = function.get("name") or "", function.get("arguments") or ""
+        index = int(part.get("index") or 0)
+        # Parts without an index belong to the latest call.
+        begun = [call for call in self.calls if part.get("index") is None or call.index == index]
+        if is_whole or not begun or not begun[-1].goes_on_with(part, name):
+            self.calls.append(_Call(index, part.get("id"), name, arguments))
+            return
+        call = begun[-1]
+        call.name = call.name or name
+        call.arguments = call.arguments + arguments if isinstance(arguments, str) else arguments
 
 
-def _value(arguments: str) -> Any:
+def _value(arguments: Any) -> Any:
+    if not isinstance(arguments, str):
+        return arguments
     try:
         return json.loads(arguments or "{}")
     except (ValueError, RecursionError):

@@ -142,3 +142,61 @@ def test_no_event_raises_anything_else(event: dict[str, Any]) -> None:
     except RequestFailedError as error:
         assert error.kind == "broken_stream"  # noqa: PT017 - most events are fine
     assert isinstance(output.text, str)
+
+
+def _part(arguments: object, name: str | None = None, **numbered: object) -> dict[str, Any]:
+    function = {"arguments": arguments} | ({"name": name} if name else {})
+    return {"function": function, **numbered}
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        pytest.param(
+            [_part("", "area", index=0, id="a"), _part('{"r": 1}', index=0),
+             _part("", "area", index=1, id="b"), _part('{"r": 2}', index=1)],
+            id="numbered from 0",
+        ),
+        pytest.param(
+            [_part("", "area", index=0, id="a"), _part('{"r": 1}', index=0),
+             _part("", "area", index=0, id="b"), _part('{"r": 2}', index=0)],
+            id="every index 0",
+        ),
+        pytest.param(
+            [_part("", "area", id="a"), _part('{"r": 1}'), _part("", "area", id="b"), _part('{"r": 2}')],
+            id="no index",
+        ),
+        pytest.param(
+            [_part("", "area", index=0), _part('{"r": 1}', index=0), _part('{"r": 2}', "area", index=0)],
+            id="every index 0 and no ids",
+        ),
+        pytest.param(
+            [_part("", "area", index=0, id="a"), _part('{"r"', index=0, id="x"), _part(": 1}", index=0, id="y"),
+             _part("", "area", index=1, id="b"), _part('{"r": 2}', index=1, id="z")],
+            id="another id for each part",
+        ),
+        pytest.param(
+            [_part('{"r"', "area", index=0, id="a"), _part(": 1}", "area", index=0, id="a"),
+             _part('{"r": 2}', "area", index=1, id="b")],
+            id="name and id repeated",
+        ),
+        pytest.param([_part({"r": 1}, "area", index=0), _part({"r": 2}, "area", index=0)], id="arguments as objects"),
+        pytest.param(
+            [_part("", "area", index=0, id="a"), _part("", "area", index=1, id="b"),
+             _part('{"r": 2}', index=1), _part('{"r": 1}', index=0)],
+            id="parts of two calls in turn",
+        ),
+    ],
+)  # fmt: skip
+def test_two_streamed_calls_stay_two(parts: list[dict[str, Any]]) -> None:
+    output = ChatOutput()
+    for part in parts:
+        output.completion_choice({"delta": {"tool_calls": [part]}})
+    assert json.loads(output.text) == [{"name": "area", "arguments": {"r": number}} for number in (1, 2)]
+
+
+def test_whole_calls_need_no_index() -> None:
+    output = ChatOutput()
+    calls = [_part('{"r": 1}', "area"), _part({"r": 2}, "area")]
+    output.completion_choice({"message": {"tool_calls": calls}, "finish_reason": "tool_calls"})
+    assert json.loads(output.text) == [{"name": "area", "arguments": {"r": number}} for number in (1, 2)]
