@@ -18,7 +18,7 @@ class Cell:
         context_length: prompt tokens the engine sees, template and question included, output excluded.
         samples: number of samples, > 0.
         questions_per_haystack: samples that share one context, > 0.
-        seed: with the task name, the context length and the haystack index, the address of all randomness.
+        seed: seeds all randomness, together with the task name, the context length and the haystack index.
     """
 
     task: str
