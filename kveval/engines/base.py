@@ -123,7 +123,7 @@ class Launcher:
 
 
 def cache_findings(facts: Facts, variant: ResolvedVariant) -> Iterator[Finding]:
-    """Says what the cache does otherwise than a reader of its dtype would think."""
+    """Reports what the cache dtype's name alone does not tell."""
     if facts.scales == "1.0" and variant.role == "candidate":
         yield Finding.warning("scales_1", "K and V scales are all 1.0: the checkpoint has no calibrated scales")
     if facts.skip_layers not in (None, "", "[]"):

@@ -1,4 +1,4 @@
-"""One server of one variant: launched or attached to, established to do what was asked, and stopped."""
+"""One server of one variant: launched or attached to, checked to do what was asked, and stopped."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ class Established:
         """Returns why the variant must not be measured: its first error finding that is not accepted by name."""
         for finding in self.findings:
             if finding.level == "error" and finding.code not in accepted:
-                return (
-                    f"{finding.message} ({finding.code}; to measure it all the same: --accept-finding {finding.code})"
-                )
+                return f"{finding.message} ({finding.code}; to measure it anyway: --accept-finding {finding.code})"
         return None
 
 

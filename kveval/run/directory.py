@@ -8,7 +8,7 @@
       records/VARIANT.jsonl   one line per answer, appended as it arrives
       cold/VARIANT.jsonl      some of them once more, without the prefix cache
       load.json               what every server did under load
-      records.parquet         the same, once the run is over
+      records.parquet         all records, once the run is over
       engine/VARIANT.log      what the engine printed
       report.html
       lock                    held by the sweep that writes here

@@ -24,7 +24,8 @@ class Facts(BaseModel):
         kv_cache_gib: memory of the cache on one device, as the engine logs it; the CPU engine does not.
         speculative_tokens: of each draft at most; None where the server does not speculate.
         scales: of K and V: calibrated (from the checkpoint), 1.0, dynamic (computed per token), none (not quantized).
-        declared: names of facts that the configuration says and the server does not; of an endpoint only, as all below.
+        declared: names of facts that the configuration says and the server does not. This and all below are facts of
+            endpoints only.
         endpoint: address; `served_model`: what /v1/models says of the model; `answers_as`: what its answers call it.
         prompt_form: how prompts are sent; `added_prompt_tokens`: the server counts so many more in each than we do.
         lacks: what kveval would use and the server does not have.

@@ -76,8 +76,8 @@ async def test_smoke_questions_that_fail_refuse_the_variant(plan_of: Planner, tm
 def test_only_an_error_that_is_not_accepted_refuses() -> None:
     findings = [Finding.warning("a", "warned"), Finding.error("b", "first"), Finding.error("c", "second")]
     established = Established(Facts(), SmokeResult(), findings)
-    assert established.refusal([]) == "first (b; to measure it all the same: --accept-finding b)"
-    assert established.refusal(["b"]) == "second (c; to measure it all the same: --accept-finding c)"
+    assert established.refusal([]) == "first (b; to measure it anyway: --accept-finding b)"
+    assert established.refusal(["b"]) == "second (c; to measure it anyway: --accept-finding c)"
     assert established.refusal(["b", "c"]) is None
 
 

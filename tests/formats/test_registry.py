@@ -116,5 +116,5 @@ def test_codecs_by_name() -> None:
 
 
 def test_an_unknown_codec_is_named_with_what_is_allowed() -> None:
-    with pytest.raises(ValueError, match=r"'int9', did you mean 'int8'\? use: .*fp8_e4m3, .*int2, int4, int8"):
+    with pytest.raises(ValueError, match=r"'int9', did you mean 'int8'\? use: " + ", ".join(sorted(CODECS))):
         find_codec("int9")

@@ -11,7 +11,7 @@ from kveval.formats.registry import CODECS
 from kveval.formats.rounding import fake_quantize, scale_of
 
 FORMAT_NAMES = tuple(CODECS)
-INT_FORMATS = ("int8", "int4", "int2")
+INT_FORMATS = tuple(name for name in CODECS if name.startswith("int"))
 GRANULARITIES = ("per_tensor", "per_head", "per_channel", "per_token_head", "per_block_4")
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 # The first call of a torch operator is slow.

@@ -22,7 +22,7 @@ async def test_a_silent_candidate_is_refused_by_the_smoke_questions(plan_of: Pla
 
     assert manifest.status == "incomplete"
     assert manifest.variants["fp8"].status == "refused"
-    assert "the answer is empty (smoke_failed; to measure it all the same: --accept-finding smoke_failed)" in str(
+    assert "the answer is empty (smoke_failed; to measure it anyway: --accept-finding smoke_failed)" in str(
         manifest.variants["fp8"].reason
     )
     assert engines.servers["fp8"].asked == []

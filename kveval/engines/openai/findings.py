@@ -92,8 +92,7 @@ def _asking_findings(facts: Facts, variant: ResolvedVariant) -> Iterator[Finding
     if facts.prompt_form == "text_without_bos":
         yield Finding.info(
             "bos_added",
-            "the server puts a beginning-of-sequence token in front of every text: ours is left out, so that it stands "
-            "there once",
+            "the server puts a beginning-of-sequence token in front of every text, so kveval sends none of its own",
         )
     if facts.added_prompt_tokens:
         off = facts.added_prompt_tokens

@@ -150,11 +150,10 @@ class _ChatHaystack:
         return len(self._filler) > before
 
     def _refuse_short(self, least: int) -> None:
-        short = least - self._cell.context_length
-        if short > 0:
+        if least > self._cell.context_length:
             raise PlanError(
-                f"{self._planned.where}: {short} tokens short; {len(self._planted)} needles need "
-                f"{sum(self._planted_tokens)} tokens; the minimum is {least}"
+                f"{self._planned.where}: the context is too short for its needles; use: {least} tokens or more "
+                f"({len(self._planted)} needles need {sum(self._planted_tokens)})"
             )
 
     def _place(self) -> None:

@@ -100,12 +100,11 @@ def _assemble(task: Task, cell: Cell, prompt_format: PromptFormat, planned: Plan
 
 
 def _refuse_short(planned: PlannedHaystack, context_length: int, capacity: int, planted_tokens: int) -> None:
-    short = planted_tokens - capacity
-    if short > 0:
+    if planted_tokens > capacity:
         around = context_length - capacity
         raise PlanError(
-            f"{planned.where}: {short} tokens short; {len(planned.haystack.needles)} needles need "
-            f"{planted_tokens} tokens, template and question {around}; the minimum is {planted_tokens + around}"
+            f"{planned.where}: the context is too short for its needles; use: {planted_tokens + around} tokens or more "
+            f"({len(planned.haystack.needles)} needles need {planted_tokens}, template and question {around})"
         )
 
 

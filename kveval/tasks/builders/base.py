@@ -63,7 +63,7 @@ class Haystack:
         forbidden: strings, such as keys and values, that must not occur in the filler. Case does not matter.
         source: the builder's own filler, such as documents or code. None takes the text of the cell's haystack style.
         retell: changes the text of the haystack style before it is used.
-        least_cut: the least good place where a needle may stand: between words, sentences or whole pieces.
+        least_cut: the lowest kind of place where a needle may stand: between words, sentences or whole pieces.
     """
 
     needles: Sequence[Needle]

@@ -138,7 +138,7 @@ def test_messages_and_tools_render_to_the_prompt(build, template, name):
 
 @every_task
 def test_what_does_not_fit_is_refused_with_the_minimum(tasks, template, name):
-    with pytest.raises(PlanError, match=rf"'{name}' at context_length 120, haystack 0: .* the minimum is \d+"):
+    with pytest.raises(PlanError, match=rf"'{name}' at context_length 120, haystack 0: .* use: \d+ tokens or more"):
         chat_samples(tasks[name], Cell(name, 120, 2, 1, 1, "generated"), template)
 
 

@@ -228,9 +228,10 @@ def test_needles_that_do_not_fit_are_refused_with_the_minimum():
         build_samples(task, make_cell(700, 20, 10), STAND_IN)
     message = str(refused.value)
     assert "'niah_multivalue' at context_length 700, haystack 0" in message
-    minimum = int(message.rsplit(" ", 1)[1])
-    short = int(re.search(r"(\d+) tokens short", message)[1])
-    assert minimum == 700 + short
+    minimum, planted, around = map(
+        int, re.search(r"use: (\d+) tokens or more \(\d+ needles need (\d+), .* question (\d+)\)", message).groups()
+    )
+    assert minimum == planted + around > 700
     build_samples(task, make_cell(minimum + 64, 20, 10), STAND_IN)
 
 
