@@ -40,6 +40,9 @@ class Download:
 def list_data() -> list[Download]:
     """Lists every text and demo model, and whether it is there: ``kveval data``. Does not touch the network.
 
+    Returns:
+        Name, source, size, licence, place and state of each.
+
     Example:
         >>> [download.name for download in kveval.list_data() if download.kind == "model"]
         ['smollm2', 'gemma3-270m']
@@ -52,6 +55,10 @@ def fetch_data(names: Sequence[str] = (), on_status: Callable[[str], None] = lam
 
     Args:
         names: what to fetch, as `list_data` names it. Default: every text.
+        on_status: called with a line of progress.
+
+    Returns:
+        What was asked for, as `list_data` describes it.
 
     Raises:
         UsageError: a name is unknown, or the converter of a model is not installed.

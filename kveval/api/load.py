@@ -75,6 +75,9 @@ def measure_load(
 def plan_load(config: ConfigSource, *, out: str | Path | None = None, **overrides: Any) -> dict[str, Any]:
     """Says what `measure_load` would do, and starts nothing: ``kveval load --dry-run --json``.
 
+    Args:
+        config, out, **overrides: as `sweep` takes them.
+
     Returns:
         Levels, requests, tokens and launches, as data for JSON.
 

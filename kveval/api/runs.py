@@ -41,6 +41,7 @@ def gate(run: str | Path, *, against: str | Path | None = None, **policy: Any) -
     """Decides whether a run passes. Writes nothing; ``kveval gate`` does the same and writes reports.
 
     Args:
+        run: a run directory.
         against: a blessed file. Then every variant is also compared with itself in that run.
         **policy: keys of `judge` in the configuration, such as ``margin=0.01`` or ``margins={"needle": 0.01}``. They
             replace the run's own.
@@ -90,6 +91,7 @@ def recommend(run: str | Path, *, sequences: int | None = None, **policy: Any) -
     """Picks the setting to serve with: of those that pass, the one that frees most memory.
 
     Args:
+        run: a run directory.
         sequences: requests at once, for which you also want the longest context.
         **policy: as `gate` takes it.
 
@@ -111,7 +113,11 @@ def build_report(run: str | Path, out: str | Path | None = None) -> Path:
     """Writes the HTML report of a run again: ``kveval report``.
 
     Args:
+        run: a run directory.
         out: where to write. Default: ``report.html`` in the run directory.
+
+    Returns:
+        The file.
 
     Raises:
         RunDirectoryError: the folder holds no run, or a broken one.
@@ -128,6 +134,7 @@ def show_sample(run: str | Path, sample_id: str) -> AskedSample:
     """Builds the full prompt of one sample again, and collects what every variant answered: ``kveval show``.
 
     Args:
+        run: a run directory.
         sample_id: a sample id, or a beginning that only one sample has.
 
     Returns:

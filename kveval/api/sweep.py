@@ -101,6 +101,9 @@ def plan_sweep(
 ) -> dict[str, Any]:
     """Says what a sweep would do, and starts nothing: ``kveval sweep --dry-run --json``.
 
+    Args:
+        config, out, resume, **overrides: as `sweep` takes them.
+
     Returns:
         Variants, cells, samples, tokens, launches and an estimate of the time, as data for JSON.
 

@@ -55,6 +55,9 @@ def list_tasks(include_path: str | Path | None = None) -> list[TaskInfo]:
     Args:
         include_path: a folder of task files. Their code is not run.
 
+    Returns:
+        Name, family, version, description and file of each task, by family and name.
+
     Raises:
         ConfigError: a file cannot be read, or there is no such folder.
 
@@ -69,6 +72,7 @@ def load_task(name: str, include_path: str | Path | None = None) -> Task:
     """Loads one task with its builder and its scorer.
 
     Args:
+        name: its name, as `list_tasks` gives it.
         include_path: a folder of task files. The code they name is imported and run, so use only what you trust.
 
     Returns:
@@ -97,12 +101,16 @@ def example_prompts(
     """Builds prompts of a task as a sweep asks them: ``kveval tasks show`` prints the first.
 
     Args:
+        task: a task or its name.
         context_length: tokens of a whole prompt.
         count: how many prompts. They share one haystack.
         model: a checkpoint folder whose tokenizer counts. Default: a stand-in of about four characters per token.
         haystack: the filler text: ``essays``, ``wikipedia`` or ``generated``. ``generated`` needs no download.
         seed: decides every choice. Equal arguments build equal prompts.
         include_path: a folder of task files, if `task` is a name from there.
+
+    Returns:
+        The prompts with their samples.
 
     Raises:
         UsageError: a value is not allowed, or the task does not fit the length.
@@ -129,8 +137,12 @@ def score_answer(task: str | Task, doc: Mapping[str, Any], text: str) -> ScoredA
     """Runs the scorer of a task on one answer.
 
     Args:
+        task: a task or its name.
         doc: the document of the sample, ``sample.doc``, or ``doc`` in a run's table of samples.
         text: what the model wrote.
+
+    Returns:
+        The outcome in one word, and the metrics.
 
     Raises:
         ConfigError: the name is unknown, or the scorer fails on this answer.
