@@ -12,7 +12,7 @@ class EngineAnswer:
     Attributes:
         sent_at: Unix time in seconds of the last attempt.
         token_ms: arrival of each chunk, milliseconds after `sent_at`; `chunk_tokens` is aligned with it. Both are empty
-            if the answer came in one piece.
+            if the answer came in one piece, or if its events did.
         top_ids: one list of token ids per output token, most likely first; `top_logprobs` is aligned with it.
         completion_tokens: output tokens as the server counted them.
         prompt_token_ids: what a chat endpoint made of its messages. None if it does not say.

@@ -113,8 +113,8 @@ class Client:
                 if response.status_code != httpx.codes.OK:
                     await response.aread()
                     raise http_failure(response)
-                async for event in read_events(response):
-                    reader.take(event, (time.perf_counter() - started) * 1000)
+                async for objects in read_events(response):
+                    reader.take(objects, (time.perf_counter() - started) * 1000)
         except (TimeoutError, httpx.TimeoutException) as error:
             message = f"no whole answer within {self._config.timeout_s:g} s"
             raise RequestFailedError("timeout", message, retry=True) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import re
 from collections.abc import AsyncIterator
@@ -20,6 +21,8 @@ _MAX_ANSWER_BYTES = 1 << 26
 _END_SECONDS = 1.0
 # A blank line ends an event of a stream.
 _EVENT_END = re.compile(rb"\n\n|\r\r|\n\r\n")
+# Lines that cannot belong to one JSON value.
+_BETWEEN_OBJECTS = re.compile(r"(?<=[}\]])\s*\n\s*(?=[{\[])")
 
 
 class TooLongError(httpx.TransportError):
@@ -64,32 +67,43 @@ class _BoundedStream(httpx.AsyncByteStream):
         await self._stream.aclose()
 
 
-async def read_events(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
-    """Yields every event of a server-sent event stream up to its ``[DONE]``, or a whole answer as the only event.
+async def read_events(response: httpx.Response) -> AsyncIterator[list[dict[str, Any]]]:
+    """Yields what each event of a stream holds up to its ``[DONE]``, or a whole answer as the only event.
+
+    An event holds one object. If a server ends its events without a blank line, several objects arrive as one event.
 
     Raises:
         RequestFailedError: not JSON, not an object, or an error in place of an answer.
     """
     if not is_event_stream(response):
-        yield _object((await response.aread()).decode("utf-8", "replace"), is_error=False)
+        yield [_object((await response.aread()).decode("utf-8", "replace"), is_error=False)]
         return
-    async for event in _until_done(response):
-        if event.data.strip():
-            yield _object(event.data.strip(), is_error=event.event == "error")
-
-
-async def _until_done(response: httpx.Response) -> AsyncIterator[ServerSentEvent]:
-    events = EventSource(response).aiter_sse()
+    headers = {"content-type": response.headers["content-type"]}
+    events = EventSource(httpx.Response(response.status_code, headers=headers, content=_ended(response))).aiter_sse()
     async for event in events:
-        if event.data.strip() != "[DONE]":
-            yield event
-            continue
-        # A response that is read to its end leaves its connection to the next request.
-        with contextlib.suppress(TimeoutError, httpx.HTTPError):
-            async with asyncio.timeout(_END_SECONDS):
-                async for _ in events:
-                    pass
-        return
+        texts = [text.strip() for text in _BETWEEN_OBJECTS.split(event.data)]
+        before_done = list(itertools.takewhile(lambda text: text != "[DONE]", texts))
+        objects = [_object(text, is_error=event.event == "error") for text in before_done if text]
+        if objects:
+            yield objects
+        if len(before_done) < len(texts):
+            await _read_to_end(events)
+            return
+
+
+async def _ended(response: httpx.Response) -> AsyncIterator[bytes]:
+    """Yields the body and a blank line, because some gateways leave out the one that ends the last event."""
+    async for chunk in response.aiter_bytes():
+        yield chunk
+    yield b"\n\n"
+
+
+async def _read_to_end(events: AsyncIterator[ServerSentEvent]) -> None:
+    """Leaves the connection to the next request, if the body ends soon."""
+    with contextlib.suppress(TimeoutError, httpx.HTTPError):
+        async with asyncio.timeout(_END_SECONDS):
+            async for _ in events:
+                pass
 
 
 def _object(text: str, *, is_error: bool) -> dict[str, Any]:

@@ -66,13 +66,17 @@ class AnswerReader:
         self._ids_by_text = ids_by_text
         self._is_every_chunk_a_token = is_every_chunk_a_token
         self._all_named = True
+        self._is_timed = True
 
-    def take(self, event: dict[str, Any], elapsed_ms: float) -> None:
-        """Adds one event. Raises RequestFailedError if this is not what such a server sends."""
-        try:
-            self._take(event, elapsed_ms)
-        except (AttributeError, TypeError, ValueError, LookupError, OverflowError) as error:
-            raise broken_stream(f"unexpected answer: {event}") from error
+    def take(self, objects: list[dict[str, Any]], elapsed_ms: float) -> None:
+        """Adds what arrived as one event. Raises RequestFailedError if this is not what such a server sends."""
+        # The first objects of a longer event came before its end, nobody knows when.
+        self._is_timed = self._is_timed and len(objects) == 1
+        for event in objects:
+            try:
+                self._take(event, elapsed_ms)
+            except (AttributeError, TypeError, ValueError, LookupError, OverflowError) as error:
+                raise broken_stream(f"unexpected answer: {event}") from error
 
     def _take(self, event: dict[str, Any], elapsed_ms: float) -> None:
         answer = self._answer
@@ -115,7 +119,7 @@ class AnswerReader:
         answer = self._answer
         if not self._all_named:
             answer.output_token_ids, answer.top_ids, answer.top_logprobs = [], [], []
-        if not was_streamed:
+        if not (was_streamed and self._is_timed):
             answer.token_ms, answer.chunk_tokens = [], []
         if answer.finish_reason is None:
             raise broken_stream("the stream ended without a finish_reason")

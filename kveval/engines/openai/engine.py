@@ -156,7 +156,7 @@ class AttachedEngine:
         if response.status_code != httpx.codes.OK:
             return Reply([], self.access.message(f"HTTP {response.status_code}: {response.text}"))
         try:
-            events = [event async for event in read_events(response)]
+            events = [event async for objects in read_events(response) for event in objects]
         except RequestFailedError as error:
             return Reply([], self.access.message(error))
         self._answers_as = self._answers_as or next(

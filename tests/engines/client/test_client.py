@@ -283,6 +283,24 @@ async def test_unusual_but_right_answers_are_read(quirk: str) -> None:
     assert (answer.ttft_ms is None) == (quirk == "whole")
 
 
+@pytest.mark.parametrize("between", ["\n", "\n\n"])
+@pytest.mark.parametrize("end", ["", "\n", "\n\n", "\ndata: [DONE]", "\n\ndata: [DONE]\n\n"])
+async def test_the_end_of_an_answer_is_read_however_its_events_end(between: str, end: str) -> None:
+    values = [choice(text="a", finish_reason=None), choice(text="b"), {"choices": [], "usage": {"prompt_tokens": 32}}]
+    answer, _ = await ask(Reply(raw=between.join(f"data: {json.dumps(value)}" for value in values) + end))
+    assert (answer.error_kind, answer.text, answer.finish_reason) == (None, "ab", "stop")
+    assert answer.prompt_tokens == 32
+    # When the tokens of one long event came is not known.
+    assert (answer.ttft_ms is None) == (between == "\n")
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n"])
+async def test_an_answer_whose_last_event_is_cut_is_a_failure(end: str) -> None:
+    whole = json.dumps(choice())
+    answer, _ = await ask(Reply(raw=f"data: {json.dumps(choice(finish_reason=None))}\n\ndata: {whole[:-9]}{end}"))
+    assert answer.error_kind == "broken_stream"
+
+
 async def test_a_long_stream_of_short_events_has_an_end_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kveval.engines.client.events._MAX_ANSWER_BYTES", 1000)
     answer, _ = await ask(Reply("one word and another " * 50))

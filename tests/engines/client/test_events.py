@@ -30,7 +30,7 @@ async def read(content: str | bytes, content_type: str = STREAM, chunk_bytes: in
             yield data[start : start + size]
 
     response = httpx.Response(200, headers={"content-type": content_type}, content=chunks())
-    return [event async for event in read_events(response)]
+    return [event async for objects in read_events(response) for event in objects]
 
 
 async def test_a_whole_answer_is_the_only_event() -> None:
@@ -60,6 +60,23 @@ async def test_only_ascii_line_ends_cut_a_line(separator: str, chunk_bytes: int 
 async def test_all_three_line_ends_of_the_standard_are_read(line_end: str, chunk_bytes: int | None) -> None:
     text = 'data: {"a": "\u00e9"}\n\ndata: {"b":\ndata: 2}\n\ndata: [DONE]\n\n'.replace("\n", line_end)
     assert await read(text, chunk_bytes=chunk_bytes) == [{"a": "\u00e9"}, {"b": 2}]
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n"])
+@pytest.mark.parametrize("chunk_bytes", [None, 1])
+async def test_the_last_event_needs_no_blank_line(end: str, chunk_bytes: int | None) -> None:
+    assert await read('data: {"a": 1}\n\ndata: {"b": 2}' + end, chunk_bytes=chunk_bytes) == [{"a": 1}, {"b": 2}]
+    assert await read("data: [DONE]" + end) == []
+    with pytest.raises(RequestFailedError, match="not JSON"):
+        await read('data: {"a": 1}\n\ndata: {"b"' + end)
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r", "\r\n", " \n"])
+async def test_events_without_blank_lines_between_them_are_read_one_by_one(line_end: str) -> None:
+    lines = ['data: {"a": {"b": [1]}}', "data:", 'data: {"c":', "data: [2]}", "data: [DONE]", 'data: {"d": 3}', ""]
+    assert await read(line_end.join(lines)) == [{"a": {"b": [1]}}, {"c": [2]}]
+    with pytest.raises(RequestFailedError, match="out of memory"):
+        await read(line_end.join([lines[0], 'data: {"error": "out of memory"}']))
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ json_values = st.recursive(
 def test_no_event_raises_anything_else(event: dict[str, Any]) -> None:
     answer = EngineAnswer()
     try:
-        AnswerReader(answer).take(event, 1.0)
+        AnswerReader(answer).take([event], 1.0)
     except RequestFailedError as error:
         assert error.kind == "broken_stream"  # noqa: PT017 - most events are fine
     assert isinstance(answer.text, str)
