@@ -7,6 +7,7 @@
       samples.jsonl           one line per sample, equal for every variant; prompts are rebuilt, not stored
       records/VARIANT.jsonl   one line per answer, appended as it arrives
       cold/VARIANT.jsonl      some of them once more, without the prefix cache
+      sentinels/VARIANT.jsonl questions from the start, asked again later; they enter no score
       load.json               what every server did under load
       records.parquet         all records, once the run is over
       engine/VARIANT.log      what the engine printed
@@ -24,16 +25,17 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, TypeVar
 
 from pydantic import ValidationError
 
 from kveval.errors import RunDirectoryError
 from kveval.run.manifest import SCHEMA_VERSION, Manifest
-from kveval.run.records import Record, SampleRow
+from kveval.run.records import Record, SampleRow, SentinelRecord
 from kveval.run.storage import first_problem, storage, to_json, write_atomically
 
 _BLOCK_BYTES = 1 << 16
+_R = TypeVar("_R", bound=Record)
 
 
 class RunDirectory:
@@ -63,6 +65,9 @@ class RunDirectory:
 
     def cold_path(self, variant: str) -> Path:
         return self.path / "cold" / f"{variant}.jsonl"
+
+    def sentinels_path(self, variant: str) -> Path:
+        return self.path / "sentinels" / f"{variant}.jsonl"
 
     def engine_log_path(self, variant: str) -> Path:
         return self.path / "engine" / f"{variant}.log"
@@ -164,22 +169,28 @@ class RunDirectory:
         """Yields the records of answers that were given without the prefix cache."""
         yield from _latest(self.cold_path(variant))
 
+    def sentinel_records(self, variant: str) -> Iterator[SentinelRecord]:
+        """Yields every sentinel in the order they were answered, the same sample as often as it was asked."""
+        yield from _of_variant(self.sentinels_path(variant), SentinelRecord)
+
     def append(self, record: Record) -> None:
         """Appends one record. It survives if this process is killed, and so do the others if the disk is full."""
         self._append(self.records_path(record.variant), record)
 
     def append_cold(self, record: Record) -> None:
         """Appends one record of an answer that was given without the prefix cache."""
-        path = self.cold_path(record.variant)
-        with storage(path):
-            path.parent.mkdir(exist_ok=True)
-        self._append(path, record)
+        self._append(self.cold_path(record.variant), record)
+
+    def append_sentinel(self, record: SentinelRecord) -> None:
+        """Appends one answer to a question that was asked again."""
+        self._append(self.sentinels_path(record.variant), record)
 
     def _append(self, path: Path, record: Record) -> None:
         line = (to_json(record) + "\n").encode()
         with storage(path):
             file = self._appending.get(path)
             if file is None:
+                path.parent.mkdir(exist_ok=True)
                 _drop_torn_tail(path)
                 # Unbuffered: what a full disk refused must not be written later, after another record.
                 file = self._appending[path] = path.open("ab", buffering=0)
@@ -208,17 +219,22 @@ class RunDirectory:
 
 
 def _latest(path: Path) -> Iterator[Record]:
-    """Raises RunDirectoryError if a line is broken, or belongs to another variant than the file."""
     latest: dict[str, Record] = {}
-    for record in _read_lines(path, Record, torn_tail=True):
+    for record in _of_variant(path, Record):
+        latest.pop(record.sample_id, None)
+        latest[record.sample_id] = record
+    yield from latest.values()
+
+
+def _of_variant(path: Path, model: type[_R]) -> Iterator[_R]:
+    """Raises RunDirectoryError if a line is broken, or belongs to another variant than the file."""
+    for record in _read_lines(path, model, torn_tail=True):
         if record.variant != path.stem:
             raise RunDirectoryError(
                 f"{path}: holds a record of variant {record.variant!r} (sample {record.sample_id}); "
                 f"use: only records of {path.stem!r}"
             )
-        latest.pop(record.sample_id, None)
-        latest[record.sample_id] = record
-    yield from latest.values()
+        yield record
 
 
 def _read_lines(path: Path, model: type[Any], *, torn_tail: bool) -> Iterator[Any]:

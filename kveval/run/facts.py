@@ -115,3 +115,20 @@ class Finding(Stored):
     @classmethod
     def error(cls, code: str, message: str) -> Finding:
         return cls(level="error", code=code, message=message)
+
+
+class FactsChange(Stored):
+    """One fact of a running server that changed while the server was asked.
+
+    Attributes:
+        at_question: questions the variant had answered when the change was seen. The change itself came between the
+            reading before and this one.
+        at: when it was seen, UTC, as ISO 8601.
+        name: of the fact, as in `Facts`.
+    """
+
+    at_question: int
+    at: str
+    name: str
+    before: str
+    after: str

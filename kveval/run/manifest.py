@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from kveval.run.facts import Facts, Finding, StoredFacts
+from kveval.run.facts import Facts, FactsChange, Finding, StoredFacts
 from kveval.run.storage import Stored
 
 SCHEMA_VERSION = 1
@@ -51,6 +51,8 @@ class VariantRun(Stored):
             a second time).
         of: the variant that a control or an A/A run belongs to.
         facts: what the engine was found to be doing; all None before it started.
+        facts_changed: what changed while the variant was asked, which ended the variant. Empty again once a resumed run
+            goes on with the variant.
         counters: the engine's own counters over the asking phase.
         planned_hit_tokens: prompt tokens of that phase that should have come from the prefix cache.
     """
@@ -62,6 +64,7 @@ class VariantRun(Stored):
     status: VariantStatus = "planned"
     reason: str | None = None
     facts: StoredFacts = Facts()
+    facts_changed: list[FactsChange] = []
     findings: list[Finding] = []
     smoke: SmokeResult = SmokeResult()
     counters: dict[str, float] = {}

@@ -92,6 +92,19 @@ class Record(Stored):
     error: RecordError | None = None
 
 
+class SentinelRecord(Record):
+    """A question from the start of a variant, asked again later: the same server must still answer as it did.
+
+    Sentinels enter no score. The first answer is the variant's record of the same `sample_id`.
+
+    Attributes:
+        asked_after: questions the variant had answered when this one was asked.
+    """
+
+    purpose: Literal["sentinel"] = "sentinel"
+    asked_after: int = Field(ge=0)
+
+
 def pack_logprobs(token_ids: np.ndarray, logprobs: np.ndarray) -> str:
     """Packs the top alternatives of each output token into one string.
 

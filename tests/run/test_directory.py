@@ -15,7 +15,7 @@ from support.stored import MANIFEST, RECORD
 from kveval.errors import RunDirectoryError, StorageError
 from kveval.run.directory import RunDirectory
 from kveval.run.manifest import SCHEMA_VERSION, Manifest
-from kveval.run.records import Record, SampleRow
+from kveval.run.records import Record, SampleRow, SentinelRecord
 from kveval.run.storage import to_json
 
 VARIANT = {"name": "bf16", "role": "baseline", "spec": {}}
@@ -56,6 +56,19 @@ def test_the_last_record_of_a_sample_counts(tmp_path: Path) -> None:
         for sample_id, score in (("a", 0.0), ("b", 1.0), ("a", 1.0)):
             run.append(record(sample_id, score=score))
         assert [(r.sample_id, r.score) for r in run.records("bf16")] == [("b", 1.0), ("a", 1.0)]
+
+
+def test_sentinels_keep_every_answer_and_stay_apart_from_records(tmp_path: Path) -> None:
+    asked = [SentinelRecord(**record("a").model_dump(), asked_after=count) for count in (50, 100)]
+    with RunDirectory(tmp_path).locked() as run:
+        run.append(record("a"))
+        for one in asked:
+            run.append_sentinel(one)
+    again = RunDirectory(tmp_path)
+    assert list(again.sentinel_records("bf16")) == asked
+    assert [one.purpose for one in asked] == ["sentinel", "sentinel"]
+    assert len(list(again.records("bf16"))) == 1
+    assert list(again.sentinel_records("fp8")) == []
 
 
 def test_records_are_on_disk_at_once(tmp_path: Path) -> None:
