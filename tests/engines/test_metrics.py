@@ -1,6 +1,10 @@
 from __future__ import annotations
 
-from kveval.engines.metrics import gauges
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kveval.engines.metrics import cache_facts, counters, gauges
 
 
 def test_gauges_are_read_from_metrics() -> None:
@@ -12,3 +16,78 @@ def test_gauges_are_read_from_metrics() -> None:
     )
     assert gauges(text) == {"running": 4.0, "waiting": 2.0, "kv_usage": 0.25}
     assert gauges("<html>") == {}
+
+
+SPECULATION = """\
+# TYPE vllm:spec_decode_num_drafts_total counter
+vllm:spec_decode_num_drafts_total{engine="0"} 10.0
+vllm:spec_decode_num_drafts_total{engine="1"} 30.0
+# TYPE vllm:spec_decode_num_drafts_created gauge
+vllm:spec_decode_num_drafts_created{engine="0"} 1.7e+09
+# TYPE vllm:spec_decode_num_draft_tokens_total counter
+vllm:spec_decode_num_draft_tokens_total{engine="0"} 80.0
+# TYPE vllm:spec_decode_num_accepted_tokens_total counter
+vllm:spec_decode_num_accepted_tokens_total{engine="0"} 50.0
+# TYPE vllm:spec_decode_num_accepted_tokens_per_pos_total counter
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="0"} 30.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="1"} 20.0
+"""
+
+
+def test_counters_of_drafts_are_summed_over_engines() -> None:
+    assert counters(SPECULATION) == {
+        "spec_drafts": 40.0, "spec_draft_tokens": 80.0, "spec_accepted_tokens": 50.0, "spec_accepted_at_0": 30.0,
+        "spec_accepted_at_1": 20.0,
+    }  # fmt: skip
+
+
+METRICS = """\
+# HELP vllm:cache_config_info Information of the LLMEngine CacheConfig
+# TYPE vllm:cache_config_info gauge
+vllm:cache_config_info{block_size="128",cache_dtype="fp8",enable_prefix_caching="True",engine="0",\
+kv_cache_dtype_skip_layers="[]",kv_cache_max_concurrency="42.8",kv_cache_size_tokens="90112",num_gpu_blocks="704"} 1.0
+# HELP vllm:prompt_tokens_total Number of prefill tokens processed.
+# TYPE vllm:prompt_tokens_total counter
+vllm:prompt_tokens_total{engine="0",model_name="kveval"} 61435.0
+# HELP vllm:prompt_tokens_created Number of prefill tokens processed.
+# TYPE vllm:prompt_tokens_created gauge
+vllm:prompt_tokens_created{engine="0",model_name="kveval"} 1.7959728e+09
+# HELP vllm:prompt_tokens_cached_total Number of cached prompt tokens.
+# TYPE vllm:prompt_tokens_cached_total counter
+vllm:prompt_tokens_cached_total{engine="0",model_name="kveval"} 50688.0
+# HELP vllm:num_preemptions_total Cumulative number of preemption from the engine.
+# TYPE vllm:num_preemptions_total counter
+vllm:num_preemptions_total{engine="0",model_name="kveval"} 0.0
+# HELP vllm:prefix_cache_hits_total Prefix cache hits, in terms of number of cached tokens.
+# TYPE vllm:prefix_cache_hits_total counter
+vllm:prefix_cache_hits_total{engine="0",model_name="kveval"} 20000.0
+vllm:prefix_cache_hits_total{engine="1",model_name="kveval"} 30688.0
+"""
+
+
+def test_the_cache_as_metrics_tell_it() -> None:
+    cache = cache_facts(METRICS)
+    assert cache["effective_cache_dtype"] == "fp8"
+    assert cache["kv_capacity_tokens"] == 90112
+
+
+def test_counters_are_summed_over_engines() -> None:
+    assert counters(METRICS) == {
+        "prompt_tokens": 61435.0,
+        "prompt_tokens_cached": 50688.0,
+        "prompt_tokens_computed": 10747.0,
+        "preemptions": 0.0,
+        "prefix_cache_hits": 50688.0,
+    }
+
+
+@pytest.mark.parametrize("text", ["", "<html>", "a b c", 'x{y="', 'x{y="z"} nope', "# TYPE", "x{} 1 2 3 4", "\x00"])
+def test_pages_that_are_no_metrics_tell_nothing(text: str) -> None:
+    assert cache_facts(text) == {}
+    assert counters(text) == {}
+
+
+@given(text=st.text(alphabet='vllm:cache_config_info{}="\\# TYPE\n 1.0', max_size=80))
+def test_no_page_raises(text: str) -> None:
+    cache_facts(text)
+    counters("vllm:" + text)
