@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-import pytest
+import json
+from typing import Any
 
+import httpx
+import numpy as np
+import pytest
+from support.event_stream import choice, events
+from support.scripted import Reply, ScriptedServer, always
+
+from kveval.config.engine import RequestsConfig
 from kveval.engines.client.access import Access
+from kveval.engines.client.answer import EngineAnswer
+from kveval.engines.client.client import Client
+from kveval.engines.client.failures import RequestFailedError
+from kveval.engines.client.request import EngineRequest
+from kveval.tasks.sample import Chat
 
 
 def test_a_key_is_not_shown() -> None:
@@ -51,3 +64,70 @@ def test_the_entry_of_a_model() -> None:
     assert Access().entry_of(models, "c") is None
     for broken in (None, [], {"data": None}, {"data": ["b"]}, {"data": {"id": "b"}}):
         assert Access().entry_of(broken, "b") is None
+
+
+REQUEST = EngineRequest(np.arange(1, 33, dtype=np.int32), 16)
+
+
+KEY = "sk-secret-0123456789"
+
+
+async def ask_with_key(reply: Reply, request: EngineRequest = REQUEST, access: Access | None = None) -> EngineAnswer:
+    async with ScriptedServer(always(reply)) as server:
+        config = RequestsConfig(max_attempts=1)
+        access = access or Access(api_key=KEY)
+        async with Client(server.base_url, "kveval", config, lambda: None, access=access) as client:
+            return await client.ask(request)
+
+
+@pytest.mark.parametrize("padding", [0, 170, 192, 194, 480, 490, 495, 1990])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        lambda said: Reply(status=500, message=said),
+        lambda said: Reply(raw=events({"error": {"message": said}})),
+        lambda said: Reply(raw=events(said)),
+        lambda said: Reply(raw=events(json.dumps([said]))),
+        lambda said: Reply(raw=events({"choices": said})),
+        lambda said: Reply(raw=events(choice(finish_reason={"a": said}))),
+    ],
+)
+async def test_no_message_holds_the_key_wherever_it_is_cut(reply: Any, padding: int) -> None:
+    answer = await ask_with_key(reply("x" * padding + KEY))
+    assert answer.error_kind
+    assert KEY[:5] not in repr(answer)
+    assert len(answer.error_message) <= 500
+
+
+async def test_an_answer_with_the_key_in_it_is_kept_without() -> None:
+    pieces = [choice(text=text, finish_reason=None, logprobs={"tokens": ["token_id:4"]}) for text in ("a ", KEY[:7])]
+    answer = await ask_with_key(Reply(raw=events(*pieces, {**choice(text=f"{KEY[7:]} b"), "model": KEY})))
+    assert (answer.error_kind, answer.text, answer.model) == (None, "a (key) b", "(key)")
+    # They spell it as well.
+    assert (answer.output_token_ids, answer.top_ids, answer.top_logprobs) == ([], [], [])
+    aborted = await ask_with_key(Reply(raw=events({"choices": [{"text": KEY, "finish_reason": KEY}]}, done=False)))
+    assert KEY[:5] not in repr(aborted)
+
+
+async def test_a_tool_call_with_the_key_in_it_is_kept_without() -> None:
+    request = EngineRequest(np.arange(4, dtype=np.int32), 16, chat=Chat(messages=({"role": "user", "content": "hi"},)))
+    for arguments in (json.dumps({"auth": f"Bearer {KEY}"}), f"no JSON {KEY}"):
+        answer = await ask_with_key(Reply(tool_calls=((f"use_{KEY}", arguments),)), request)
+        assert answer.error_kind is None
+        assert "use_(key)" in answer.text
+        assert KEY[:5] not in repr(answer)
+
+
+async def test_the_same_model_is_not_another_because_its_name_is_hidden() -> None:
+    access = Access(api_key=KEY, answers_as="of (key)")
+    answer = await ask_with_key(Reply(raw=events({**choice(), "model": f"of {KEY}"})), access=access)
+    assert answer.error_kind is None
+
+
+async def test_the_perplexitys_message_holds_no_key() -> None:
+    transport = httpx.MockTransport(lambda _: httpx.Response(400, text="x" * 490 + KEY))
+    async with Client("http://server", "kveval", RequestsConfig(), lambda: None, access=Access(KEY)) as client:
+        client._http = httpx.AsyncClient(base_url="http://server", transport=transport)
+        with pytest.raises(RequestFailedError, match="HTTP 400: xxx") as caught:
+            await client.perplexity("text")
+    assert KEY[:5] not in str(caught.value)

@@ -8,15 +8,14 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from support.event_stream import choice, events
 from support.scripted import Reply, ScriptedServer, always, serving
 
 from kveval.config.engine import RequestsConfig
-from kveval.engines.client.access import Access
 from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.client import Client
 from kveval.engines.client.failures import RequestFailedError
 from kveval.engines.client.request import EngineRequest
-from kveval.tasks.sample import Chat
 
 REQUEST = EngineRequest(np.arange(1, 33, dtype=np.int32), 16)
 
@@ -24,15 +23,6 @@ REQUEST = EngineRequest(np.arange(1, 33, dtype=np.int32), 16)
 async def ask(reply: Reply, **config: Any) -> tuple[EngineAnswer, ScriptedServer]:
     async with serving(always(reply), **config) as (client, server):
         return await client.ask(REQUEST), server
-
-
-def events(*values: Any, done: bool = True) -> str:
-    lines = [f"data: {value if isinstance(value, str) else json.dumps(value)}\n\n" for value in values]
-    return "".join([*lines, "data: [DONE]\n\n" if done else ""])
-
-
-def choice(**fields: Any) -> dict[str, Any]:
-    return {"choices": [{"text": "x", "finish_reason": "stop", **fields}]}
 
 
 async def test_an_answer() -> None:
@@ -54,22 +44,6 @@ async def test_an_answer() -> None:
     assert answer.total_ms >= answer.token_ms[-1]
     assert answer.attempts == 1
     assert server.requests[0]["prompt"] == list(range(1, 33))
-
-
-async def test_what_is_sent() -> None:
-    request = EngineRequest(np.array([5, 6], np.int32), 7, stop=("\n",), cache_salt="cold")
-    async with serving(always(Reply("a"))) as (client, server):
-        await client.ask(request)
-    assert server.requests == [
-        {
-            "model": "kveval", "prompt": [5, 6], "max_tokens": 7, "temperature": 0.0, "seed": 0, "stream": True,
-            "stream_options": {"include_usage": True}, "logprobs": 20, "return_tokens_as_token_ids": True,
-            "stop": ["\n"], "cache_salt": "cold",
-        }
-    ]  # fmt: skip
-    async with serving(always(Reply("a")), logprobs=0) as (client, server):
-        assert (await client.ask(REQUEST)).error_kind is None
-    assert not server.requests[0].keys() & {"logprobs", "return_tokens_as_token_ids", "stop", "cache_salt"}
 
 
 async def test_an_empty_answer_is_no_error() -> None:
@@ -206,70 +180,6 @@ async def test_messages_of_failures(status: int, body: str, message: str) -> Non
         client._http = httpx.AsyncClient(base_url="http://server", transport=transport)
         with pytest.raises(RequestFailedError, match=message):
             await client.perplexity("text")
-
-
-KEY = "sk-secret-0123456789"
-
-
-async def ask_with_key(reply: Reply, request: EngineRequest = REQUEST, access: Access | None = None) -> EngineAnswer:
-    async with ScriptedServer(always(reply)) as server:
-        config = RequestsConfig(max_attempts=1)
-        access = access or Access(api_key=KEY)
-        async with Client(server.base_url, "kveval", config, lambda: None, access=access) as client:
-            return await client.ask(request)
-
-
-@pytest.mark.parametrize("padding", [0, 170, 192, 194, 480, 490, 495, 1990])
-@pytest.mark.parametrize(
-    "reply",
-    [
-        lambda said: Reply(status=500, message=said),
-        lambda said: Reply(raw=events({"error": {"message": said}})),
-        lambda said: Reply(raw=events(said)),
-        lambda said: Reply(raw=events(json.dumps([said]))),
-        lambda said: Reply(raw=events({"choices": said})),
-        lambda said: Reply(raw=events(choice(finish_reason={"a": said}))),
-    ],
-)
-async def test_no_message_holds_the_key_wherever_it_is_cut(reply: Any, padding: int) -> None:
-    answer = await ask_with_key(reply("x" * padding + KEY))
-    assert answer.error_kind
-    assert KEY[:5] not in repr(answer)
-    assert len(answer.error_message) <= 500
-
-
-async def test_an_answer_with_the_key_in_it_is_kept_without() -> None:
-    pieces = [choice(text=text, finish_reason=None, logprobs={"tokens": ["token_id:4"]}) for text in ("a ", KEY[:7])]
-    answer = await ask_with_key(Reply(raw=events(*pieces, {**choice(text=f"{KEY[7:]} b"), "model": KEY})))
-    assert (answer.error_kind, answer.text, answer.model) == (None, "a (key) b", "(key)")
-    # They spell it as well.
-    assert (answer.output_token_ids, answer.top_ids, answer.top_logprobs) == ([], [], [])
-    aborted = await ask_with_key(Reply(raw=events({"choices": [{"text": KEY, "finish_reason": KEY}]}, done=False)))
-    assert KEY[:5] not in repr(aborted)
-
-
-async def test_a_tool_call_with_the_key_in_it_is_kept_without() -> None:
-    request = EngineRequest(np.arange(4, dtype=np.int32), 16, chat=Chat(messages=({"role": "user", "content": "hi"},)))
-    for arguments in (json.dumps({"auth": f"Bearer {KEY}"}), f"no JSON {KEY}"):
-        answer = await ask_with_key(Reply(tool_calls=((f"use_{KEY}", arguments),)), request)
-        assert answer.error_kind is None
-        assert "use_(key)" in answer.text
-        assert KEY[:5] not in repr(answer)
-
-
-async def test_the_same_model_is_not_another_because_its_name_is_hidden() -> None:
-    access = Access(api_key=KEY, answers_as="of (key)")
-    answer = await ask_with_key(Reply(raw=events({**choice(), "model": f"of {KEY}"})), access=access)
-    assert answer.error_kind is None
-
-
-async def test_the_perplexitys_message_holds_no_key() -> None:
-    transport = httpx.MockTransport(lambda _: httpx.Response(400, text="x" * 490 + KEY))
-    async with Client("http://server", "kveval", RequestsConfig(), lambda: None, access=Access(KEY)) as client:
-        client._http = httpx.AsyncClient(base_url="http://server", transport=transport)
-        with pytest.raises(RequestFailedError, match="HTTP 400: xxx") as caught:
-            await client.perplexity("text")
-    assert KEY[:5] not in str(caught.value)
 
 
 @pytest.mark.parametrize("quirk", ["separators", "whole"])

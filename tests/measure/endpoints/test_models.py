@@ -10,26 +10,9 @@ from support.sweeps import Planner, Servers, records, revoke_after
 from support.sweeps import attached_run as run
 
 from kveval.errors import (
-    FactsError,
     PlanError,
     ResumeError,
 )  # fmt: skip
-
-
-async def test_a_server_with_another_model(plan_for: Planner, servers: Servers, tmp_path: Path) -> None:
-    servers["f16"].models = [{"id": "other-1"}, {"id": "other-2"}]
-    with pytest.raises(FactsError, match=r"has no model 'served' \(endpoint\.model\); use: other-1, other-2$"):
-        await run(plan_for(), tmp_path / "run")
-
-
-async def test_a_server_that_takes_less_than_the_longest_prompt(
-    plan_for: Planner, servers: Servers, tmp_path: Path
-) -> None:
-    servers["f16"].models = [{"id": "served", "max_model_len": 256}]
-    with pytest.raises(
-        FactsError, match=r"takes 256 tokens \(max_model_len\), the longest prompt with its output needs"
-    ):
-        await run(plan_for(), tmp_path / "run")
 
 
 def test_a_declared_window_is_planned_with(plan_for: Planner) -> None:
