@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.judgement import judge, losing, overall, words
+from support.judgement import judge, losing, overall
 from support.make_run import make_run, make_samples, scored
 
 from kveval.judge.comparison.headline import headlines
@@ -32,13 +32,6 @@ def test_floor_and_ceiling_carry_no_pass(tmp_path: Path) -> None:
     pooled = overall(judgement, "fp8")
     assert pooled.difference.n == 900
     assert pooled.sensitive.n == 300
-
-
-def test_leaving_the_ceiling_fails(tmp_path: Path) -> None:
-    path = make_run(tmp_path / "run", answers={"bf16": scored(1.1), "int2": scored(-0.1)})
-    judgement = judge(path)
-    assert words(judgement, "int2") == {"fail"}
-    assert headlines(judgement)[0].reason.startswith("fails overall: -100.0 points")
 
 
 def test_a_control_divides_the_loss(tmp_path: Path) -> None:

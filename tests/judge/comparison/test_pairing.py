@@ -1,0 +1,53 @@
+"""The answers of every side to one sample stand in one row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from support.make_run import make_run, scored
+
+from kveval.judge.comparison.pairing import answered_by, pair, pairs_with_baseline
+from kveval.judge.run_data import load_run
+
+SAMPLES = pd.DataFrame({"doc": [{}, {}, {"scored": False}, {}]}, index=["a", "b", "c", "d"])
+
+
+def records(**rows: tuple[str, float, str]) -> pd.DataFrame:
+    """Outcome, score and output by sample id."""
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["outcome", "score", "output"])
+
+
+BASELINE = records(d=("correct", 1.0, "x"), a=("correct", 1.0, "x"), b=("engine_error", 0.0, ""))
+CANDIDATE = records(a=("correct", 1.0, "y"), b=("wrong", 0.0, ""), d=("truncated", 0.25, "x"))
+
+
+def column(table: pd.DataFrame, name: str) -> list[Any]:
+    return list(table[name])
+
+
+def test_rows_are_paired_by_sample_id_whatever_their_order() -> None:
+    table = pair(SAMPLES, {"baseline": BASELINE, "candidate": CANDIDATE})
+    assert column(table, "baseline_outcome") == ["correct", "engine_error", "missing", "correct"]
+    assert column(table, "candidate_score") == [1.0, 0.0, 0.0, 0.25]
+    assert column(table, "candidate_correct") == [True, False, False, False]
+    assert column(table, "candidate_identical") == [False, True, False, True]
+    assert column(table, "scored") == [True, True, False, True]
+
+
+def test_an_error_or_a_missing_record_is_no_answer() -> None:
+    table = pair(SAMPLES, {"baseline": BASELINE, "candidate": CANDIDATE})
+    assert column(table, "baseline_answered") == [True, False, False, True]
+    assert list(answered_by(table, "baseline", "candidate").index) == ["a", "d"]
+
+
+def test_a_control_stands_beside_its_candidate_and_gets_no_verdict(tmp_path: Path) -> None:
+    answers = dict.fromkeys(("bf16", "fp8", "fp8-control"), scored(0.9))
+    variants = {"fp8-control": {"role": "control", "of": "fp8"}, "fp8": {"status": "stopped", "reason": "no power"}}
+    run = load_run(make_run(tmp_path / "run", answers=answers, variants=variants))
+    fp8, control = pairs_with_baseline(run)
+    assert (fp8.variant, fp8.against, fp8.control, fp8.judged) == ("fp8", "bf16", "fp8-control", True)
+    assert "no power" in str(fp8.obstacle)
+    assert "control_outcome" in fp8.table
+    assert (control.judged, control.control, control.obstacle) == (False, None, None)
