@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 from support.loads import TOKENS, level
 
-from kveval.load.prompts import arrivals_s, prompts, warmup_prompts
+from kveval.load.prompts import arrivals_s, as_text, prompts, warmup_prompts, with_own_beginning
+from kveval.tasks.assembly.prompt import PromptFormat
 
 
 def test_arrivals_are_poisson_and_seeded() -> None:
@@ -33,3 +35,25 @@ def test_prompts_are_unique_seeded_and_as_long_as_asked() -> None:
     first_blocks = [tuple(prompt[:16]) for prompt in made + others]
     assert len(set(first_blocks)) == len(first_blocks)
     assert {token for prompt in made for token in prompt} <= set(TOKENS)
+
+
+def test_own_beginnings_differ_from_prompt_to_prompt_and_leave_the_rest() -> None:
+    remake, prompt = with_own_beginning(TOKENS, "salt"), np.arange(64, dtype=np.int32)
+    first, second = remake(prompt), remake(prompt)
+    assert first[:16].tolist() != second[:16].tolist()
+    assert first[16:].tolist() == second[16:].tolist() == prompt[16:].tolist()
+    assert with_own_beginning(TOKENS, "salt")(prompt).tolist() == first.tolist()
+    assert with_own_beginning(TOKENS, "other")(prompt).tolist() != first.tolist()
+    assert len(remake(prompt[:5])) == 5
+
+
+def test_a_text_keeps_its_length(smollm2: Path) -> None:
+    prompt_format = PromptFormat.load(smollm2)
+    generator = np.random.default_rng(0)
+    kept = 0
+    for _ in range(20):
+        prompt = generator.choice(np.arange(1000, 40_000, dtype=np.int32), 256)
+        made = as_text(prompt_format)(prompt)
+        kept += prompt_format.spell(made)[1] == 256
+        assert abs(prompt_format.spell(made)[1] - 256) <= 2
+    assert kept >= 18

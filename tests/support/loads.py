@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from kveval.config.sweep import validate_config
 from kveval.engines.client.client import Client
-from kveval.run.load_results import Level
-from support.scripted import Reply, ScriptedServer
+from kveval.load.plan import LoadPlan
+from kveval.load.run import run_load
+from kveval.run.load_results import Level, LoadDocument
+from support.scripted import Reply, ScriptedEngines, ScriptedServer
 
 TOKENS = tuple(range(100, 400))
 
 
 OUTPUT_TOKENS = 5
+SMALL = {
+    "concurrency": [1, 3], "prompt_lengths": [32, 64], "output_tokens": OUTPUT_TOKENS, "requests": 6,
+    "warmup_requests": 1, "sample_interval_s": 0.05,
+}  # fmt: skip
+Planner = Callable[..., LoadPlan]
 
 
 def words(count: int = OUTPUT_TOKENS, **reply: Any) -> Reply:
@@ -35,3 +44,7 @@ def client_of(server: ScriptedServer) -> Client:
     requests = validate_config({"model": "/m", "variants": ["bf16"], "context_lengths": [64], "tasks": ["x"]}).requests
     once = requests.model_copy(update={"max_attempts": 1, "logprobs": 0, "timeout_s": 5.0})
     return Client(server.base_url, "kveval", once, lambda: None)
+
+
+async def measure(plan: LoadPlan, out: Path, engines: ScriptedEngines, *, resume: bool = False) -> LoadDocument:
+    return await run_load(plan, out, resume=resume, on_status=lambda _: None, open_engine=engines)  # type: ignore[arg-type]

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from support.scripted import Reply
 from support.scripted_endpoint import BARE, ScriptedEndpoint
@@ -14,7 +13,6 @@ from support.scripted_endpoint import BARE, ScriptedEndpoint
 from kveval.config.sweep import validate_config
 from kveval.engines.base import NOTHING_TO_LAUNCH
 from kveval.load.plan import LoadPlan, make_load_plan
-from kveval.load.prompts import as_text, with_own_beginning
 from kveval.load.run import run_load
 from kveval.run.load_results import LoadDocument
 from kveval.tasks.assembly.prompt import PromptFormat
@@ -159,25 +157,3 @@ async def test_a_server_that_goes_away_or_changes_its_model_is_left(
     assert stopped.status == "stopped"
     assert "the server's model changed" in (stopped.reason or "")
     assert len(stopped.levels) == 1
-
-
-def test_own_beginnings_differ_from_prompt_to_prompt_and_leave_the_rest() -> None:
-    remake, prompt = with_own_beginning(TOKENS, "salt"), np.arange(64, dtype=np.int32)
-    first, second = remake(prompt), remake(prompt)
-    assert first[:16].tolist() != second[:16].tolist()
-    assert first[16:].tolist() == second[16:].tolist() == prompt[16:].tolist()
-    assert with_own_beginning(TOKENS, "salt")(prompt).tolist() == first.tolist()
-    assert with_own_beginning(TOKENS, "other")(prompt).tolist() != first.tolist()
-    assert len(remake(prompt[:5])) == 5
-
-
-def test_a_text_keeps_its_length(smollm2: Path) -> None:
-    prompt_format = PromptFormat.load(smollm2)
-    generator = np.random.default_rng(0)
-    kept = 0
-    for _ in range(20):
-        prompt = generator.choice(np.arange(1000, 40_000, dtype=np.int32), 256)
-        made = as_text(prompt_format)(prompt)
-        kept += prompt_format.spell(made)[1] == 256
-        assert abs(prompt_format.spell(made)[1] - 256) <= 2
-    assert kept >= 18
