@@ -152,22 +152,3 @@ def test_real_prose_fills_conversations_too(tasks, template):
     for sample in chat_samples(tasks["fact_update"], cell, template):
         assert 4088 <= len(sample.prompt) <= 4096
         assert sample.doc["haystack_style"] == "essays"
-
-
-def test_what_a_template_lacks(smollm2):
-    assert ChatTemplate(smollm2, {}).lack(tools=False) is None
-    assert ChatTemplate(smollm2, {}).lack(tools=True) == "tools"
-    assert ChatTemplate(smollm2, {}, CHATML_TOOLS).lack(tools=True) is None
-    one_turn = "{% for m in messages[-1:] %}{{ m.content }}{% endfor %}"
-    assert ChatTemplate(smollm2, {}, one_turn).lack(tools=False) == "turns"
-    refusing = "{% if tools %}{{ raise_exception('no tools') }}{% endif %}" + CHATML_TOOLS
-    assert ChatTemplate(smollm2, {}, refusing).lack(tools=True) == "tools"
-    dated = "{{ date or strftime_now('%d %b') }}" + CHATML_TOOLS
-    assert ChatTemplate(smollm2, {}, dated).lack(tools=True) == "date"
-    assert ChatTemplate(smollm2, {"date": "today"}, dated).lack(tools=True) is None
-
-
-def test_a_model_without_a_template_lacks_one(tmp_path):
-    from support.model_folder import model_dir
-
-    assert ChatTemplate(model_dir(tmp_path, template=None), {}).lack(tools=False) == "template"

@@ -7,8 +7,6 @@ import pytest
 from support.families import build, text_of
 
 from kveval.errors import ConfigError
-from kveval.tasks.builders.turns import exchange, messages, turns
-from kveval.tasks.corpora.texts import haystack_text
 from kveval.tasks.families.conversation.builder import THINGS, UpdatedFacts
 from kveval.tasks.outcome import classify
 
@@ -53,21 +51,6 @@ def test_a_number_from_the_conversation_at_random_is_right_rarely(task):
     guesses = [rng.choice([*sample.doc["distractors"], *sample.doc["answers"]]) for sample in samples]
     right = [task.score(sample.doc, guess)["score"] for sample, guess in zip(samples, guesses, strict=True)]
     assert sum(right) / len(right) < 0.08
-
-
-def test_text_and_messages_are_the_same_conversation():
-    told = turns(haystack_text("generated"))
-    pieces = [told.text(3), "\n\n" + exchange("My number is 5.", "Noted: it is."), told.stretched(4, "Short.")]
-    assert messages(pieces) == [
-        {"role": "user", "content": pieces[0].split("\n\n")[1].removeprefix("User: ")},
-        {"role": "assistant", "content": told.prose(3)},
-        {"role": "user", "content": "My number is 5."},
-        {"role": "assistant", "content": "Noted: it is."},
-        {"role": "user", "content": pieces[2].split("\n\n")[1].removeprefix("User: ")},
-        {"role": "assistant", "content": "Short."},
-    ]
-    with pytest.raises(ValueError, match="is not an exchange"):
-        messages(["only text"])
 
 
 def test_more_questions_than_facts_are_refused():
