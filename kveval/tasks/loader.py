@@ -13,6 +13,7 @@ import numpy as np
 
 from kveval.errors import ConfigError, KvevalError, nearest
 from kveval.tasks.builders.base import Builder, ChatBuilder
+from kveval.tasks.references.form import ReferenceForm
 from kveval.tasks.sample import Sample
 from kveval.tasks.task import Task
 from kveval.tasks.task_files import PREFIX, TaskInfo, list_tasks, read_task_file, task_info
@@ -20,6 +21,8 @@ from kveval.tasks.user_code import one_line, user_code
 
 PREVIEW = "kveval_preview"
 """Metadata key that asks a task's dataset for one document without context: enough to load the task."""
+
+_NOT_OF_SAMPLES = (PREVIEW, "config_source", "reference")
 
 
 @runtime_checkable
@@ -82,6 +85,10 @@ def _task(info: TaskInfo, task: Any) -> Task:
         )
     until = generation.get("until") or []
     builder = dataset.builder(config.metadata)
+    try:
+        reference = ReferenceForm.from_metadata(config.metadata)
+    except ConfigError as error:
+        raise ConfigError(f"task file {info.path}: {error}") from error
     return Task(
         name=info.name,
         family=info.family,
@@ -94,7 +101,8 @@ def _task(info: TaskInfo, task: Any) -> Task:
         stop=tuple([until] if isinstance(until, str) else until),
         answer_prefix=lambda doc: task.doc_to_prefix(doc) or "",
         chat_form=builder.chat_form if isinstance(builder, ChatBuilder) else None,
-        metadata={key: value for key, value in config.metadata.items() if key not in (PREVIEW, "config_source")},
+        metadata={key: value for key, value in config.metadata.items() if key not in _NOT_OF_SAMPLES},
+        reference=reference,
     )
 
 

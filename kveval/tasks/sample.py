@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from kveval.tasks.references.reference import Reference
+
 
 def shared_prefix(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Returns the token ids that both prompts begin with, without the last token of the second: it must be computed."""
@@ -81,6 +83,7 @@ class Sample:
         max_output_tokens: output budget.
         stop: strings that end the output; empty for chat prompts of kveval's own tasks.
         chat: what is sent to the chat endpoint. None sends the prompt's token ids to the completion endpoint.
+        reference: the right answer as text, where the sample's author gave one. None takes that of its task.
     """
 
     sample_id: str
@@ -94,3 +97,4 @@ class Sample:
     max_output_tokens: int
     stop: tuple[str, ...] = ()
     chat: Chat | None = None
+    reference: Reference | None = None

@@ -8,6 +8,7 @@ from typing import Any
 
 from kveval.config.task import HaystackStyle
 from kveval.tasks.builders.base import Builder, ChatForm
+from kveval.tasks.references.form import ReferenceForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Task:
         answer_prefix: lm-eval's ``gen_prefix`` of one document: text a base model continues; unused in chat prompts.
         stop: strings that end the output of completion prompts; unused in chat prompts.
         chat_form: what its prompts become on a chat endpoint. None if they are text only.
+        reference: what its right answers look like as text. None if its YAML says nothing about them.
     """
 
     name: str
@@ -56,3 +58,4 @@ class Task:
     answer_prefix: Callable[[Mapping[str, Any]], str] = lambda _: ""
     chat_form: ChatForm | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    reference: ReferenceForm | None = None

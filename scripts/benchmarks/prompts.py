@@ -97,5 +97,5 @@ class _CountingTokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         return self._tokenizer.decode(ids)
 
-    def count(self, text: str) -> int:
-        return self._tokenizer.count(text)
+    def encode_prompt(self, text: str) -> list[int]:
+        return self._tokenizer.encode_prompt(text)

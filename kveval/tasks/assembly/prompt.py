@@ -135,7 +135,7 @@ class PromptFormat:
     def spell(self, ids: Iterable[int]) -> tuple[str, int]:
         """Decodes token ids, and counts the tokens that encoding the text again gives."""
         text = self.decode(ids)
-        return text, self.tokenizer.count(text)
+        return text, len(self.tokenizer.encode_prompt(text))
 
     def decode(self, ids: Iterable[int]) -> str:
         """Decodes token ids to their exact text, special tokens included."""

@@ -42,8 +42,8 @@ class Tokenizer(Protocol):
         """Decodes tokens to their exact text, special ones included."""
         ...
 
-    def count(self, text: str) -> int:
-        """Counts the tokens that a server makes of a whole prompt. Special tokens in it are special; none are added."""
+    def encode_prompt(self, text: str) -> list[int]:
+        """Encodes a whole prompt as a server does. Special tokens in it are special; none are added."""
         ...
 
     def __hash__(self) -> int: ...
@@ -109,10 +109,10 @@ class FastTokenizer:
         text: str = self._backend.decode(self._guard_ids + plain, skip_special_tokens=False)
         return text[len(self._guard_spelled) :]
 
-    def count(self, text: str) -> int:
+    def encode_prompt(self, text: str) -> list[int]:
         self._backend.encode_special_tokens = False
         try:
-            return len(self._backend.encode(text, add_special_tokens=False).ids)
+            return list(self._backend.encode(text, add_special_tokens=False).ids)
         finally:
             self._backend.encode_special_tokens = True
 
@@ -135,8 +135,8 @@ class StandInTokenizer:
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         return [self._encode(text) for text in texts]
 
-    def count(self, text: str) -> int:
-        return len(self._encode(text).ids)
+    def encode_prompt(self, text: str) -> list[int]:
+        return [int(token) for token in self._encode(text).ids]
 
     def _encode(self, text: str) -> Encoding:
         ids: list[int] = []

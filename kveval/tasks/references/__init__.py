@@ -1,0 +1,1 @@
+"""Right answers as texts that an engine is made to write, and the score expected from their probabilities."""
