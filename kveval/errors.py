@@ -14,7 +14,9 @@
     ├── InfrastructureError        3  the input may be right; the engine, the machine or the network failed
     │   ├── EngineError               an engine did not start, died or hung
     │   ├── FactsError                an engine does something other than it was asked to
-    │   └── DataError                 texts or models could not be fetched, or do not match their hash
+    │   ├── DataError                 texts or models could not be fetched, or do not match their hash
+    │   ├── FileAccessError           the system does not let a path be used, or standard output takes no more
+    │   └── InternalError         70  kveval itself failed, which says nothing about the caches
     ├── IncomparableError          4  two runs did not ask the same questions
     └── InterruptedRunError  130, 143  Ctrl-C or SIGTERM stopped the run
 
@@ -32,7 +34,8 @@ from enum import IntEnum
 class ExitCode(IntEnum):
     """What a command tells the shell; README.md has the same table.
 
-    130 (Ctrl-C) and 143 (SIGTERM) are 128 + the signal's number, as shells count.
+    1 is never the code of a crash. 70 is ``EX_SOFTWARE`` of sysexits.h. 130 (Ctrl-C) and 143 (SIGTERM) are 128 + the
+    signal's number, as shells count.
     """
 
     OK = 0
@@ -41,6 +44,7 @@ class ExitCode(IntEnum):
     INFRASTRUCTURE = 3
     INCOMPARABLE = 4
     UNDECIDED = 5
+    INTERNAL = 70
 
 
 class KvevalError(Exception):
@@ -110,6 +114,16 @@ class FactsError(InfrastructureError):
 
 class DataError(InfrastructureError):
     pass
+
+
+class FileAccessError(InfrastructureError):
+    pass
+
+
+class InternalError(InfrastructureError):
+    """An error that nobody foresaw. It says nothing about the run; its cause belongs in a report of a bug."""
+
+    exit_code = ExitCode.INTERNAL
 
 
 class InterruptedRunError(KvevalError):

@@ -30,7 +30,23 @@ def nightly(tmp_path: Path, *arguments: str, sweep: int, gate: int) -> tuple[int
 
 @pytest.mark.parametrize(
     ("sweep", "gate", "code"),
-    [(0, 0, 0), (0, 1, 1), (0, 5, 5), (0, 4, 4), (3, 3, 3), (3, 1, 1), (3, 0, 3), (3, 2, 3), (2, 0, 2), (130, 0, 130)],
+    [
+        (0, 0, 0),
+        (0, 1, 1),
+        (0, 5, 5),
+        (0, 4, 4),
+        (3, 3, 3),
+        (3, 1, 1),
+        (3, 0, 3),
+        (3, 2, 3),
+        (2, 0, 2),
+        (130, 0, 130),
+        (1, 0, 70),
+        (70, 0, 70),
+        (137, 0, 137),
+        (0, 70, 70),
+        (3, 70, 3),
+    ],
 )
 def test_exit_codes(tmp_path: Path, sweep: int, gate: int, code: int) -> None:
     ended, calls = nightly(tmp_path, "night.yaml", "--out", "runs/x", "--against", "b.json", sweep=sweep, gate=gate)

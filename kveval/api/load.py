@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from kveval.api.source import ConfigSource, engine_for, incomplete, read_config, run_folder
 from kveval.errors import InfrastructureError
 from kveval.load.plan import describe_load, make_load_plan
@@ -18,6 +16,7 @@ from kveval.report.documents.load import load_summary
 from kveval.report.html.report import build_report
 from kveval.run.directory import RunDirectory
 from kveval.run.load_results import LoadDocument
+from kveval.terminal import Terminal
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ def measure_load(
     chosen = read_config(config, out, overrides)
     path = run_folder(chosen)
     plan = make_load_plan(chosen, engine_for(chosen))
-    say = _changes_of_status(Console(stderr=True, quiet=not progress))
+    say = _changes_of_status(Terminal(stderr=True, quiet=not progress))
     document = run_interruptible(run_load(plan, path, resume=resume, on_status=say), path)
     report = build_report(path) if RunDirectory(path).exists() else None
     return LoadResult(document, load_summary(document), report, incomplete("load", document.variants))
@@ -93,13 +92,13 @@ def plan_load(config: ConfigSource, *, out: str | Path | None = None, **override
     return describe_load(make_load_plan(chosen, engine_for(chosen)))
 
 
-def _changes_of_status(console: Console) -> Callable[[str], None]:
+def _changes_of_status(console: Terminal) -> Callable[[str], None]:
     last = ""
 
     def say(text: str) -> None:
         nonlocal last
         if text != last:
-            console.print(text, markup=False, highlight=False, soft_wrap=True)
+            console.say(text)
         last = text
 
     return say

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from kveval.api.source import ConfigSource, engine_for, incomplete, read_config, run_folder
 from kveval.config.sweep import SweepConfig
 from kveval.engines.process import check_port
@@ -25,6 +23,7 @@ from kveval.report.html.report import build_report
 from kveval.run.directory import RunDirectory
 from kveval.run.load_results import LoadDocument, read_load
 from kveval.run.manifest import Manifest
+from kveval.terminal import Terminal
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +82,8 @@ def sweep(
     chosen = read_config(config, out, overrides)
     path = run_folder(chosen)
     RunDirectory(path).check_usable(resume=resume)
-    console = Console(stderr=True, quiet=not progress)
-    console.print("planning: reading the model, building prompts", markup=False, highlight=False)
+    console = Terminal(stderr=True, quiet=not progress)
+    console.say("planning: reading the model, building prompts")
     plan = _plan(chosen)
     manifest = run_interruptible(_ask(plan, path, resume, retry_errors, console), path)
     problem = incomplete("run", manifest.variants)
@@ -133,7 +132,7 @@ def _plan(config: SweepConfig) -> Plan:
     return make_plan(config, engine_for(config))
 
 
-async def _ask(plan: Plan, out: Path, resume: bool, retry_errors: bool, console: Console) -> Manifest:
+async def _ask(plan: Plan, out: Path, resume: bool, retry_errors: bool, console: Terminal) -> Manifest:
     async def ask(reporter: Reporter) -> Manifest:
         load = load_stage(plan, out, resume=resume, on_status=reporter.status)
         try:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import traceback
+import os
+import sys
 from typing import Annotated
 
 import typer
 from typer.exceptions import TyperException
 
 import kveval
-from kveval.cli.console import STDERR, STDOUT, print_line
+from kveval.cli.console import STDERR, STDOUT, OutputClosedError, guarded_streams
+from kveval.cli.crash import report_crash
 from kveval.cli.data import data_app
 from kveval.cli.judge import judge_app
 from kveval.cli.load import load_app
@@ -17,7 +19,7 @@ from kveval.cli.measure import measure_app
 from kveval.cli.memory import memory_app
 from kveval.cli.runs import runs_app
 from kveval.cli.tasks import tasks_app
-from kveval.errors import EngineError, ExitCode, KvevalError
+from kveval.errors import EngineError, ExitCode, FileAccessError, InternalError, KvevalError, UsageError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -37,26 +39,60 @@ app.add_typer(load_app)
 
 
 def main() -> None:
-    """Runs a command and exits with its code. An expected error is one line, never a traceback."""
+    """Runs a command and exits with its code. An error is one line, never a traceback, and never code 1."""
+    code: int
     try:
-        code = app(standalone_mode=False)
-    except KvevalError as error:
+        with guarded_streams():
+            code = _run(sys.argv[1:])
+    except OutputClosedError as error:
+        code = error.exit_code
+    raise SystemExit(code)
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        if sys.stdout is None:
+            raise FileAccessError("standard output is closed; use: > /dev/null to print nothing")
+        _check_encoding(arguments)
+        ended = app(arguments, standalone_mode=False)
+        sys.stdout.flush()
+    except OutputClosedError:
+        raise
+    except BaseException as error:
+        message, code = _explained(error, arguments)
+        if message:
+            STDERR.say(f"error: {message}")
+        return code
+    return int(ended) if isinstance(ended, int) else 0
+
+
+def _explained(error: BaseException, arguments: list[str]) -> tuple[str, int]:
+    """Returns what to say about an error, and the exit code."""
+    if isinstance(error, KvevalError) and not isinstance(error, InternalError):
         if isinstance(error, EngineError) and error.log_tail:
             STDERR.print(error.log_tail, style="dim", markup=False, highlight=False)
-        code = _fail(str(error), error.exit_code)
-    except TyperException as error:
+        return str(error), error.exit_code
+    if isinstance(error, TyperException):
         message = error.format_message().rstrip(".")
-        code = _fail(f"{message}; see --help", error.exit_code) if message else error.exit_code
-    except Exception as error:
-        # Python's own exit code for a crash is 1, which here means a loss.
-        traceback.print_exc()
-        code = _fail(f"kveval itself failed: {type(error).__name__}: {error}", ExitCode.INFRASTRUCTURE)
-    raise SystemExit(int(code) if isinstance(code, int) else 0)
+        # Typer's own errors are about how a command is used, whatever code they carry.
+        return f"{message}; see --help" if message else "", ExitCode.USAGE if error.exit_code == 1 else error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        return "", 130
+    if isinstance(error, SystemExit) and not error.code:
+        return "", 0
+    if isinstance(error, OSError) and error.errno is not None:
+        about = f"{error.filename}: " if error.filename else ""
+        return f"{about}cannot be used ({os.strerror(error.errno)})", ExitCode.INFRASTRUCTURE
+    return report_crash(error, arguments)
 
 
-def _fail(message: str, code: int) -> int:
-    print_line(f"error: {message}", STDERR)
-    return code
+def _check_encoding(arguments: list[str]) -> None:
+    # Python keeps bytes that are not UTF-8 as surrogates, which no run directory and no report can hold.
+    for position, argument in enumerate(arguments, start=1):
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"argument {position}: {argument!r} is not UTF-8; use: a name in UTF-8") from None
 
 
 def _version(wanted: bool) -> None:

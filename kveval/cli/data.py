@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 import kveval
-from kveval.cli.console import STDERR, STDOUT, print_json, print_line
+from kveval.cli.console import STDERR, STDOUT, print_json
 from kveval.cli.options import AsJson
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def data_fetch(
     as_json: AsJson = False,
 ) -> None:
     """Fetch texts and demo models once. Afterwards they are used offline."""
-    _print(kveval.fetch_data(names or [], lambda status: print_line(status, STDERR)), as_json)
+    _print(kveval.fetch_data(names or [], lambda status: STDERR.say(status)), as_json)
 
 
 def _print(downloads: Sequence[Download], as_json: bool) -> None:

@@ -25,7 +25,7 @@ PolicyConfig = Annotated[
     "  kveval gate runs/tonight --margin 0.02 --margins needle=0.01,code=0.05 --undecided allow\n\n"
     "  kveval gate runs/tonight --out ci --json\n\n"
     "Exit codes: 0 pass, 1 regression, 2 usage, 3 infrastructure, 4 incomparable, 5 undecided and the policy"
-    " blocks on it."
+    " blocks on it, 70 kveval itself failed."
 )
 @policy_flags()
 def gate(
@@ -50,7 +50,7 @@ def gate(
         print_json(decision.document)
     else:
         STDOUT.print(gate_table(decision.gate))
-        STDOUT.print(f"written: {decision.folder}/verdict.json, summary.md, junit.xml", markup=False, highlight=False)
+        STDOUT.say(f"written: {decision.folder}/verdict.json, summary.md, junit.xml")
     raise typer.Exit(decision.gate.exit_code)
 
 
@@ -60,7 +60,7 @@ def gate(
     "  kveval recommend runs/tonight --sequences 32\n\n"
     "  kveval recommend runs/tonight --margin 0.01 --json\n\n"
     "Exit codes: 0 a candidate is recommended; else stay with the baseline: 1 every candidate loses, 2 usage, "
-    "3 infrastructure, 5 undecided, or nothing that passes saves memory here."
+    "3 infrastructure, 5 undecided, or nothing that passes saves memory here, 70 kveval itself failed."
 )
 @policy_flags(without={"undecided"})
 def recommend(
@@ -95,7 +95,7 @@ def bless(
     from kveval.report.files.gate import bless_run
 
     judged = bless_run(run, out)
-    STDOUT.print(f"blessed: {out} (the gate calls this run: {judged.state})", markup=False, highlight=False)
+    STDOUT.say(f"blessed: {out} (the gate calls this run: {judged.state})")
 
 
 @judge_app.command(

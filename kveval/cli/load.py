@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import kveval
-from kveval.cli.console import STDERR, STDOUT, print_json, print_line
+from kveval.cli.console import STDERR, STDOUT, print_json
 from kveval.cli.options import AcceptFinding, AsJson, DryRun, Model, Variants, given, names
 from kveval.errors import UsageError
 
@@ -90,7 +90,7 @@ def load(
         return
     result = kveval.measure_load(config, out=out, resume=resume, **flags)
     if result.report:
-        print_line(f"report: {result.report}", STDERR)
+        STDERR.say(f"report: {result.report}")
     print_json(result.summary) if as_json else STDOUT.print(load_table(result.document))
     if result.problem:
         raise result.problem

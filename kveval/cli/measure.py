@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import kveval
-from kveval.cli.console import STDOUT, print_json, print_line
+from kveval.cli.console import STDOUT, print_json
 from kveval.cli.options import AcceptFinding, AsJson, DryRun, IncludePath, Model, Variants, given, lengths, names
 from kveval.errors import UsageError
 
@@ -77,6 +77,6 @@ def sweep(
         STDOUT.print(summary_table(result.path))
         if result.load:
             STDOUT.print(load_table(result.load))
-        print_line(f"report: {result.report}")
+        STDOUT.say(f"report: {result.report}")
     if result.problem:
         raise result.problem

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import kveval
-from kveval.cli.console import print_json, print_line
+from kveval.cli.console import STDOUT, print_exactly, print_json
 
 runs_app = typer.Typer()
 
@@ -41,7 +40,7 @@ def report(
         print_json(documents[0] if len(documents) == 1 else documents)
         return
     for name, path in written:
-        print_line(f"{name}: {path}")
+        STDOUT.say(f"{name}: {path}")
 
 
 @runs_app.command(
@@ -57,5 +56,4 @@ def show(
     if as_json:
         print_json(asked.document())
     else:
-        sys.stdout.buffer.write(asked.text.encode("utf-8", "surrogatepass"))
-        sys.stdout.buffer.flush()
+        print_exactly(asked.text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,7 @@ import typer
 from rich.table import Table
 
 import kveval
-from kveval.cli.console import STDOUT, print_json, print_line
+from kveval.cli.console import STDOUT, print_exactly, print_json
 from kveval.cli.options import AsJson, IncludePath, lengths
 
 if TYPE_CHECKING:
@@ -81,6 +80,6 @@ def tasks_show(
     if as_json:
         print_json({"prompt": example.text, **about})
         return
-    sys.stdout.write(example.text + "\n\n")
+    print_exactly(f"{example.text}\n\n")
     for key, value in about.items():
-        print_line(f"{key}: {value}")
+        STDOUT.say(f"{key}: {value}")

@@ -17,6 +17,9 @@ _ENVIRONMENT_NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 # What a header may carry (RFC 9110, section 5.5), without spaces: a key has none.
 _KEY = re.compile(r"[\x21-\x7e]+")
 
+KEY_VARIABLES: set[str] = set()
+"""Environment variables that hold keys. No report of a crash may show their values."""
+
 
 class DeclaredConfig(StrictModel):
     """What the user says about a server that does not say it itself. kveval shows it as declared, never as established.
@@ -91,6 +94,7 @@ class EndpointConfig(StrictModel):
         """Returns the key from the environment; None if the endpoint needs none. Errors call the endpoint `where`."""
         if self.api_key_env is None:
             return None
+        KEY_VARIABLES.add(self.api_key_env)
         key = os.environ.get(self.api_key_env, "").strip()
         if not key:
             raise ConfigError(

@@ -48,7 +48,7 @@ def test_a_crash_is_not_called_a_regression(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr("kveval.report.files.gate.gate", crash)
     result = kveval("gate", path)
-    assert result.code == 3
+    assert result.code == 70
     assert "kveval itself failed: TypeError: oops" in result.text
     assert document(path)["verdict"] == "infrastructure"
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import traceback
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kveval.config.read import load_config
-from kveval.errors import InfrastructureError, KvevalError, RunDirectoryError, StorageError
+from kveval.errors import (
+    FileAccessError,
+    InfrastructureError,
+    InternalError,
+    KvevalError,
+    RunDirectoryError,
+    StorageError,
+)
 from kveval.judge.blessed.bless import bless
 from kveval.judge.gate.gate import Gate, gate
 from kveval.judge.recommend.recommend import Recommendation, recommend
@@ -40,7 +47,7 @@ def decide(
 
     Raises:
         KvevalError: nothing could be judged; see `kveval.judge.gate.gate`.
-        InfrastructureError: kveval itself failed, which says nothing about the run.
+        InternalError: kveval itself failed, which says nothing about the run.
     """
     folder = out or run
     try:
@@ -58,14 +65,15 @@ def decide(
 
 @contextlib.contextmanager
 def own_failures(run: Path) -> Iterator[None]:
-    """Turns a crash of kveval into an InfrastructureError: Python ends a crash with the exit code of a regression."""
+    """Turns a crash of kveval into an InternalError, so that the files for CI say that nothing was judged."""
     try:
         yield
     except KvevalError:
         raise
     except Exception as error:
-        traceback.print_exc()
-        raise InfrastructureError(f"{run}: kveval itself failed: {type(error).__name__}: {error}") from error
+        if isinstance(error, OSError) and error.errno is not None:
+            raise FileAccessError(f"{error.filename or run}: cannot be used ({os.strerror(error.errno)})") from error
+        raise InternalError(f"{run}: kveval itself failed: {type(error).__name__}: {error}") from error
 
 
 def advise(run: Path, *, config: str | None, overrides: Mapping[str, Any], sequences: int | None) -> Recommendation:

@@ -188,5 +188,5 @@ class TestWhatCannotBeJudged:
 
         monkeypatch.setattr("kveval.judge.recommend.recommend.memory", crash)
         result = kveval("recommend", run(tmp_path / "run"))
-        assert result.code == 3
+        assert result.code == 70
         assert "kveval itself failed" in result.text
