@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 from kveval.errors import FileAccessError
@@ -52,8 +52,9 @@ def guarded_streams() -> Iterator[None]:
         if hasattr(stream, "reconfigure"):
             # A terminal without Unicode shows codes. It must not end a command.
             stream.reconfigure(errors="backslashreplace")
-    sys.stdout = _Stream(stdout, _refused) if stdout is not None else stdout
-    sys.stderr = _Stream(stderr, lambda _: None)
+    output = _Stream(stdout, _refused)
+    sys.stdout = output if stdout is not None else stdout
+    sys.stderr = _Stream(stderr, _ignored)
     factory = logging.getLogRecordFactory()
     logging.setLogRecordFactory(_visible_records(factory))
     try:
@@ -61,6 +62,8 @@ def guarded_streams() -> Iterator[None]:
     finally:
         logging.setLogRecordFactory(factory)
         sys.stdout, sys.stderr = stdout, stderr
+        # Libraries that log keep the stream, and flush it when Python exits.
+        output.on_refusal = _ignored
         for stream in (stdout, stderr):
             if stream is not None:
                 _flush_or_silence(stream)
@@ -69,29 +72,33 @@ def guarded_streams() -> Iterator[None]:
 class _Stream:
     """A standard stream, or its bytes, with a rule for what it refuses."""
 
-    def __init__(self, stream: Any, on_refusal: Any) -> None:
+    def __init__(self, stream: Any, on_refusal: Callable[[OSError | ValueError], None]) -> None:
         self._stream = stream
-        self._on_refusal = on_refusal
+        self.on_refusal = on_refusal
 
     def write(self, text: Any) -> int:
         try:
             return int(self._stream.write(text))
         except (OSError, ValueError) as error:
-            self._on_refusal(error)
+            self.on_refusal(error)
             return len(text)
 
     def flush(self) -> None:
         try:
             self._stream.flush()
         except (OSError, ValueError) as error:
-            self._on_refusal(error)
+            self.on_refusal(error)
 
     @property
     def buffer(self) -> _Stream:
-        return _Stream(self._stream.buffer, self._on_refusal)
+        return _Stream(self._stream.buffer, self.on_refusal)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def _ignored(_: OSError | ValueError) -> None:
+    pass
 
 
 def _refused(error: OSError | ValueError) -> None:
