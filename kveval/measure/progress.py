@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -16,7 +17,6 @@ from rich.progress import (
 )
 
 from kveval.run.records import Record
-from kveval.terminal import Terminal
 
 
 class Reporter(Protocol):
@@ -59,7 +59,7 @@ class _Remaining:
 class LineReporter:
     """Prints one line per phase, and one per tenth of a variant's samples."""
 
-    def __init__(self, console: Terminal) -> None:
+    def __init__(self, console: Console) -> None:
         self._console = console
         self._remaining = _Remaining()
         self._name, self._samples, self._done = "", 0, 0
@@ -92,21 +92,20 @@ class LineReporter:
         self._print(text)
 
     def _print(self, text: str) -> None:
-        self._console.say(text)
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 class SilentReporter(LineReporter):
     """Prints nothing."""
 
     def __init__(self) -> None:
-        super().__init__(Terminal(quiet=True))
+        super().__init__(Console(quiet=True))
 
 
 class BarReporter:
     """Shows a live bar per variant, with what is happening and how long is left."""
 
-    def __init__(self, console: Terminal) -> None:
-        self._console = console
+    def __init__(self, console: Console) -> None:
         self._remaining = _Remaining()
         self._progress = Progress(
             SpinnerColumn(),
@@ -149,4 +148,4 @@ class BarReporter:
             )
 
     def note(self, text: str) -> None:
-        self._console.say(text)
+        self._progress.console.print(text, markup=False, highlight=False)
