@@ -25,7 +25,7 @@ SAMPLE_COLUMNS = (
 RECORD_COLUMNS = (
     "sample_id", "outcome", "score", "output", "finish_reason", "output_token_ids", "logprobs", "prompt_tokens",
     "cached_tokens", "output_tokens", "ttft_ms", "itl_ms", "total_ms", "attempts", "error", "metrics",
-    "sent_at",
+    "sent_at", "arrived_at_once",
 )  # fmt: skip
 
 
@@ -92,7 +92,10 @@ def load_run(path: Path) -> RunData:
         )
     records = {}
     for variant in manifest.variants:
-        frame = _frame((record.model_dump() for record in directory.records(variant)), RECORD_COLUMNS)
+        rows = (
+            record.model_dump() | {"arrived_at_once": record.arrived_at_once} for record in directory.records(variant)
+        )
+        frame = _frame(rows, RECORD_COLUMNS)
         unknown = frame.index.difference(samples.index)
         if len(unknown):
             raise RunDirectoryError(

@@ -145,12 +145,7 @@ def outcome_of(sent: Sent, level: Level) -> str:
     # The server asked to wait, and the request was sent again: its times are not those of one request.
     if sent.answer.attempts > 1:
         return "rate_limited"
-    return "completed" if output_tokens_of(sent.answer) >= level.output_tokens else "short_output"
-
-
-def output_tokens_of(answer: EngineAnswer) -> int:
-    """Returns the output tokens as the server counted them, or as they were streamed if it does not say."""
-    return sum(answer.chunk_tokens) if answer.completion_tokens is None else answer.completion_tokens
+    return "completed" if sent.answer.output_tokens >= level.output_tokens else "short_output"
 
 
 def outcomes_of(sent: Sequence[Sent], level: Level) -> dict[str, int]:

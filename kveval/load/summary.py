@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from kveval.load.drive import Driven, Sent, outcome_of, outcomes_of, output_tokens_of
+from kveval.load.drive import Driven, Sent, outcome_of, outcomes_of
 from kveval.run.facts import Finding
 from kveval.run.load_results import Gauge, LevelResult, RequestRow, Spread
 
@@ -49,21 +49,22 @@ def summarize(driven: Driven) -> LevelResult:
 
 
 def _row(sent: Sent, outcome: str) -> RequestRow:
-    answer, tokens = sent.answer, output_tokens_of(sent.answer)
+    answer = sent.answer
     times = answer.token_ms
     return RequestRow(
         outcome=outcome,
         sent_s=round(sent.sent_s, 4),
         prompt_tokens=sent.prompt_tokens if answer.prompt_tokens is None else answer.prompt_tokens,
-        output_tokens=tokens,
+        output_tokens=answer.output_tokens,
         ttft_ms=answer.ttft_ms,
-        itl_ms=round((times[-1] - times[0]) / (tokens - 1), 4) if tokens > 1 and len(times) > 1 else None,
+        itl_ms=None if answer.itl_ms is None else round(answer.itl_ms, 4),
         latency_ms=times[-1] if times else answer.total_ms if outcome == "completed" else None,
     )
 
 
 def _gaps(sent: Sent) -> Iterator[float]:
-    return (after - before for before, after in pairwise(sent.answer.token_ms))
+    times = [] if sent.answer.arrived_at_once else sent.answer.token_ms
+    return (after - before for before, after in pairwise(times))
 
 
 def _counted(driven: Driven, name: str) -> int | None:
@@ -80,6 +81,13 @@ def _findings(driven: Driven) -> Iterator[Finding]:
         said = ", ".join(f"{count} {kind}" for kind, count in sorted(failed.items()))
         why = next((f": {s.answer.error_message[:200]}" for s in driven.sent if s.answer.error_message), "")
         yield Finding.warning("load_failures", f"{level.name}: of {level.requests} requests {said}{why}")
+    at_once = sum(sent.answer.arrived_at_once for sent in driven.sent)
+    if at_once:
+        yield Finding.warning(
+            "load_arrived_at_once",
+            f"{level.name}: {at_once} of {len(driven.sent)} answers arrived at once and not token by token: something "
+            "before the server collects them, so they have no TTFT and no ITL",
+        )
     hits, asked = _counted(driven, "prefix_cache_hits"), _counted(driven, "prefix_cache_queries")
     if hits:
         yield Finding.warning(

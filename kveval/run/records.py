@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from kveval.errors import RunDirectoryError
+from kveval.run.arrival import arrived_at_once
 from kveval.run.storage import Stored
 
 Outcome = Literal["correct", "wrong", "abstained", "empty", "truncated", "invalid_format", "unscored", "engine_error"]
@@ -57,10 +58,11 @@ class Record(Stored):
         prompt_tokens: as the engine counted them.
         cached_tokens: prompt tokens answered from the prefix cache; None when the engine does not say.
         sent_at: Unix time in seconds.
-        ttft_ms: request sent to first token; None without a token.
-        itl_ms: mean gap between tokens after the first; None with fewer than two.
-        token_ms: arrival of each streamed chunk, milliseconds after `sent_at`.
-        chunk_tokens: tokens in each chunk, aligned with `token_ms`.
+        output_tokens: as the engine counted them; if it does not count, those it named or streamed.
+        ttft_ms: request sent to first token; None if the stream does not tell.
+        itl_ms: mean gap between tokens after the first; None with fewer than two, or if the stream does not tell.
+        token_ms: arrival of each streamed chunk with tokens, milliseconds after `sent_at`.
+        chunk_tokens: tokens in each chunk, aligned with `token_ms`. Empty if that is not known.
         logprobs: the top alternatives of every output token, packed by `pack_logprobs`.
         attempts: requests sent for this record, retries included.
     """
@@ -90,6 +92,11 @@ class Record(Stored):
     logprobs: str | None = None
     attempts: int = 1
     error: RecordError | None = None
+
+    @property
+    def arrived_at_once(self) -> bool:
+        """Whether the answer was collected on its way, so that it has neither a TTFT nor an ITL."""
+        return arrived_at_once(self.token_ms, self.output_tokens)
 
 
 class SentinelRecord(Record):

@@ -41,3 +41,32 @@ async def test_hits_of_the_prefix_cache_are_a_finding() -> None:
     assert [finding.code for finding in again.findings] == ["load_prefix_hits"]
     assert "288 of 384 prompt tokens" in again.findings[0].message
     assert other.prefix_hit_tokens == 0
+
+
+async def test_times_count_the_servers_tokens() -> None:
+    reply = words(3, token_delay_s=0.04, tokens_per_word=4)
+    async with ScriptedServer(always(reply)) as server, client_of(server) as client:
+        result = summarize(await drive(level(output_tokens=12), client, TOKENS, salt="s"))
+    assert result.outcomes == {"completed": 6}
+    assert result.output_tokens == 6 * 12
+    # Two gaps of 40 ms, and eleven tokens after the first.
+    assert 80 / 11 <= (result.itl_ms.median or 0) < 16
+
+
+async def test_an_empty_first_event_is_not_the_first_token() -> None:
+    reply = words(empty_first=True, token_delay_s=0.02)
+    async with ScriptedServer(always(reply)) as server, client_of(server) as client:
+        result = summarize(await drive(level(), client, TOKENS, salt="s"))
+    assert result.outcomes == {"completed": 6}
+    assert (result.ttft_ms.median or 0) >= 20
+    assert result.gap_ms.n == 6 * (OUTPUT_TOKENS - 1)
+
+
+async def test_answers_that_arrive_at_once_have_no_times_to_a_token() -> None:
+    reply = words(collects=True, token_delay_s=0.02)
+    async with ScriptedServer(always(reply)) as server, client_of(server) as client:
+        result = summarize(await drive(level(), client, TOKENS, salt="s"))
+    assert result.outcomes == {"completed": 6}
+    assert (result.ttft_ms.n, result.itl_ms.n, result.gap_ms.n, result.latency_ms.n) == (0, 0, 0, 6)
+    assert [finding.code for finding in result.findings] == ["load_arrived_at_once"]
+    assert "6 of 6 answers arrived at once" in result.findings[0].message

@@ -42,6 +42,9 @@ class Reply:
         logprob: of every token; NaN is sent as such, None as null.
         hang: the server accepts the request and never answers, and is not healthy while it does not.
         die: the server goes away in the middle of the answer.
+        collects: a proxy sends all events when the last one is there.
+        empty_first: the stream begins at once, with an event that holds no token.
+        tokens_per_word: what the server counts. With more than one, it does not name them.
         raw: sent as the whole event stream; `media_type`: its content type.
         prompt_tokens: what the server says it saw; None = the truth.
         tool_calls: (name, arguments as text) of each call of a chat answer, in place of `text`.
@@ -55,6 +58,9 @@ class Reply:
     logprob: float | None = -0.1
     delay_s: float = 0.0
     token_delay_s: float = 0.0
+    collects: bool = False
+    empty_first: bool = False
+    tokens_per_word: int = 1
     hang: bool = False
     die: bool = False
     raw: str | None = None
@@ -65,6 +71,10 @@ class Reply:
 
 
 Handler = Callable[[list[int], dict[str, Any]], Reply]
+
+
+async def _collected(stream: AsyncIterator[str]) -> AsyncIterator[str]:
+    yield "".join([event async for event in stream])
 
 
 def always(reply: Reply) -> Handler:
@@ -249,7 +259,7 @@ class ScriptedServer:
             return PlainTextResponse(reply.raw, media_type=reply.media_type)
         self.prompt_tokens += len(prompt)
         stream = self._chat_stream(prompt, reply, body) if "messages" in body else self._stream(prompt, reply, body)
-        return StreamingResponse(stream, media_type="text/event-stream")
+        return StreamingResponse(_collected(stream) if reply.collects else stream, media_type="text/event-stream")
 
     async def _hang(self, request: Request, reply: Reply) -> None:
         if not reply.hang:
@@ -261,6 +271,8 @@ class ScriptedServer:
     async def _stream(self, prompt: list[int], reply: Reply, body: dict[str, Any]) -> AsyncIterator[str]:
         pieces = [piece + " " for piece in reply.text.split(" ")] if reply.text else [""]
         pieces[-1] = pieces[-1].removesuffix(" ")
+        if reply.empty_first:
+            yield f"data: {json.dumps({'choices': [{'text': '', 'finish_reason': None, 'logprobs': None}]})}\n\n"
         for position, piece in enumerate(pieces):
             if reply.die:
                 self.died = True
@@ -274,10 +286,12 @@ class ScriptedServer:
                 "logprobs": {
                     "tokens": [token] if piece else [],
                     "top_logprobs": [{token: reply.logprob, "token_id:1": -5.0}] if piece else [],
-                },
+                }
+                if reply.tokens_per_word == 1
+                else None,
             }
             yield f"data: {json.dumps({'choices': [choice]})}\n\n"
-        async for event in self._end(prompt, reply, body, len(pieces)):
+        async for event in self._end(prompt, reply, body, len(pieces) * reply.tokens_per_word):
             yield event
 
     async def _chat_stream(self, prompt: list[int], reply: Reply, body: dict[str, Any]) -> AsyncIterator[str]:

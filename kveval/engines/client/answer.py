@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kveval.run.arrival import arrived_at_once
+
 
 @dataclass(slots=True)
 class EngineAnswer:
@@ -11,8 +13,9 @@ class EngineAnswer:
 
     Attributes:
         sent_at: Unix time in seconds of the last attempt.
-        token_ms: arrival of each chunk, milliseconds after `sent_at`; `chunk_tokens` is aligned with it. Both are empty
-            if the answer came in one piece, or if its events did.
+        token_ms: arrival of each chunk with tokens, milliseconds after `sent_at`. Empty if the answer, or all of its
+            events, came in one piece.
+        chunk_tokens: tokens in each chunk, aligned with `token_ms`. Empty if that is not known.
         top_ids: one list of token ids per output token, most likely first; `top_logprobs` is aligned with it.
         completion_tokens: output tokens as the server counted them.
         prompt_token_ids: what a chat endpoint made of its messages. None if it does not say.
@@ -42,19 +45,26 @@ class EngineAnswer:
 
     @property
     def ttft_ms(self) -> float | None:
-        return self.token_ms[0] if self.token_ms else None
+        """Returns the time to the first token. None if the stream does not tell."""
+        return self.token_ms[0] if self.token_ms and not self.arrived_at_once else None
 
     @property
     def itl_ms(self) -> float | None:
-        """Returns the mean gap between the tokens after the first."""
-        after_first = sum(self.chunk_tokens) - 1
-        if after_first < 1 or len(self.token_ms) < 2:
+        """Returns the mean gap between the tokens after the first. None if the stream does not tell."""
+        after_first = self.output_tokens - 1
+        if after_first < 1 or len(self.token_ms) < 2 or self.arrived_at_once:
             return None
         return (self.token_ms[-1] - self.token_ms[0]) / after_first
 
     @property
+    def arrived_at_once(self) -> bool:
+        """Whether the answer was collected on its way, so that its chunks say nothing about its tokens."""
+        return arrived_at_once(self.token_ms, self.output_tokens)
+
+    @property
     def output_tokens(self) -> int:
-        return sum(self.chunk_tokens) if self.chunk_tokens else self.completion_tokens or 0
+        """Returns the output tokens as the server counts them. If it does not count: those it named, or its chunks."""
+        return self.completion_tokens or len(self.output_token_ids) or sum(self.chunk_tokens)
 
     @property
     def is_refusal(self) -> bool:

@@ -90,6 +90,7 @@ class ChatOutput:
             tokens = [f"token_id:{int(token)}" for token in choice.get("token_ids") or ()]
         return {
             "text": said,
+            "is_output": bool(thought or delta.get("tool_calls")),
             "finish_reason": choice.get("finish_reason"),
             "logprobs": {"tokens": tokens, "top_logprobs": alternatives} if tokens else None,
         }

@@ -15,7 +15,7 @@ from kveval.config.engine import RequestsConfig
 from kveval.engines.client.access import Access
 from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.dialect import CHAT_COMPLETIONS, COMPLETIONS, Spell
-from kveval.engines.client.events import TooLongError, is_event_stream, read_events
+from kveval.engines.client.events import TooLongError, arrival, is_event_stream, read_events
 from kveval.engines.client.failures import RequestFailedError, RetryPolicy, http_failure
 from kveval.engines.client.reader import AnswerReader, unicode
 from kveval.engines.client.request import EngineRequest, body_of
@@ -95,7 +95,9 @@ class Client:
             answer,
             is_chat=is_chat,
             ids_by_text=self._ids_by_text() if dialect.names_tokens_by == "text" and self._config.logprobs else None,
-            is_every_chunk_a_token=request.ignore_eos,
+            has_logprobs=dialect.most_logprobs != 0 and self._config.logprobs > 0,
+            is_counted=dialect.is_counted,
+            forced_tokens=request.max_output_tokens if request.ignore_eos else None,
         )
         answer.sent_at = time.time()
         started = time.perf_counter()
@@ -114,7 +116,7 @@ class Client:
                     await response.aread()
                     raise http_failure(response)
                 async for objects in read_events(response):
-                    reader.take(objects, (time.perf_counter() - started) * 1000)
+                    reader.take(objects, (arrival(response) - started) * 1000)
         except (TimeoutError, httpx.TimeoutException) as error:
             message = f"no whole answer within {self._config.timeout_s:g} s"
             raise RequestFailedError("timeout", message, retry=True) from error

@@ -5,13 +5,17 @@ from __future__ import annotations
 import email.utils
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 from tenacity import RetryCallState
 
 _RETRIED_STATUS = (408, 429, 500, 502, 503, 504)
+# Keys of an error whose values say what went wrong, the outermost first.
+_DESCRIBES = ("error", "errors", "message", "detail", "details", "msg", "error_message", "error_msg", "reason",
+              "title")  # fmt: skip
 
 
 def retry_after_s(response: httpx.Response) -> float | None:
@@ -74,16 +78,43 @@ def broken_stream(message: str) -> RequestFailedError:
 def http_failure(response: httpx.Response) -> RequestFailedError:
     """Says why a server refused. The message is whole: `Access.message` cuts it."""
     status = response.status_code
-    message = body = response.content.decode("utf-8", "replace")
+    body = response.content.decode("utf-8", "replace")
     try:
-        data = json.loads(body)
-        message = data.get("error", data).get("message", body)
-    except (ValueError, AttributeError, RecursionError):
-        pass
+        message = words_of(json.loads(body)) or body
+    except (ValueError, RecursionError):
+        message = body
     kind = "bad_request" if status in (400, 413, 422) else f"http_{status}"
     return RequestFailedError(
         kind, f"HTTP {status}: {message}", retry=status in _RETRIED_STATUS, retry_after_s=retry_after_s(response)
     )
+
+
+def error_in(found: Mapping[str, Any], event: str = "message") -> str | None:
+    """Returns what a server says in an error that it sends where an answer belongs. None for an answer.
+
+    Args:
+        event: the name of the event that held it. Events without a name are called ``message``.
+    """
+    is_error = event == "error"
+    if found.get("error") or is_error or found.get("object") == "error" or found.get("type") == "error":
+        return words_of(found) or json.dumps(found)
+    choices = found.get("choices")
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, Mapping) and choice.get("error"):
+            return words_of(choice) or json.dumps(choice)
+    # FastAPI and many gateways only describe the error. Events with names of their own may describe something else.
+    return words_of(found) or None if "choices" not in found and event == "message" else None
+
+
+def words_of(error: Any) -> str:
+    """Returns the text inside an error of any shape. Empty if there is none."""
+    if isinstance(error, str):
+        return error
+    if isinstance(error, list):
+        return "; ".join(filter(None, map(words_of, error)))
+    if isinstance(error, Mapping):
+        return next(filter(None, (words_of(error[key]) for key in _DESCRIBES if key in error)), "")
+    return ""
 
 
 class RetryPolicy:

@@ -66,7 +66,7 @@ async def test_an_empty_answer_is_no_error() -> None:
         (Reply(raw=events("{broken")), "broken_stream", 3, "not JSON: {broken"),
         (Reply(raw=events([1])), "broken_stream", 3, "not an object"),
         (Reply(raw=events(done=False)), "broken_stream", 3, "ended without"),
-        (Reply(raw="<html>no stream</html>"), "broken_stream", 3, "ended without"),
+        (Reply(raw="<html>no stream</html>"), "broken_stream", 3, "not JSON: <html>no stream</html>"),
         (Reply(raw=events({"error": {"message": "EngineDeadError"}})), "http_500", 3, "EngineDeadError"),
         (Reply(raw=events({"choices": 3})), "broken_stream", 3, "unexpected answer"),
         (Reply(raw=events({"choices": [None]})), "broken_stream", 3, "unexpected answer"),
@@ -168,7 +168,8 @@ async def test_perplexity() -> None:
 @pytest.mark.parametrize(
     ("status", "body", "message"),
     [
-        (400, '{"error": "text"}', 'HTTP 400: {"error": "text"}'),
+        (400, '{"error": "text"}', "HTTP 400: text"),
+        (422, '{"detail": [{"loc": ["body"], "msg": "too long"}, {"msg": "no"}]}', "HTTP 422: too long; no"),
         (400, '{"message": "older"}', "HTTP 400: older"),
         (500, "<html>", "HTTP 500: <html>"),
         (500, "[1]", r"HTTP 500: \[1\]"),

@@ -46,7 +46,7 @@ async def test_other_fields_of_a_stream_are_not_events() -> None:
     assert await read(text) == [{"a": 1}]
 
 
-@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c"])
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e"])
 @pytest.mark.parametrize("chunk_bytes", [None, 1])
 async def test_only_ascii_line_ends_cut_a_line(separator: str, chunk_bytes: int | None) -> None:
     """vLLM writes these characters as they are. `str.splitlines` would cut the event in two."""
@@ -103,12 +103,55 @@ async def test_what_is_not_an_object_is_a_broken_stream(content: str | bytes, co
         ('data: {"object": "error", "message": "out of memory"}\n\n', STREAM),
         ('event: error\ndata: {"message": "out of memory"}\n\n', STREAM),
         ('{"error": {"message": "out of memory"}}', "application/json"),
+        ('data: {"error": "out of memory"}\n\n', STREAM),
+        ('data: {"error": true, "message": "out of memory"}\n\n', STREAM),
+        ('data: {"errors": [{"msg": "out of memory"}]}\n\n', STREAM),
+        ('data: {"detail": "out of memory"}\n\ndata: [DONE]\n\n', STREAM),
+        ('data: {"detail": [{"loc": ["body"], "msg": "out of memory"}]}\n\n', STREAM),
+        ('data: {"message": "out of memory", "code": 500}\n\n', STREAM),
+        ('data: {"type": "error", "error": {"type": "overloaded_error", "message": "out of memory"}}\n\n', STREAM),
+        ('data: {"choices": [{"error": {"message": "out of memory"}, "finish_reason": "error"}]}\n\n', STREAM),
+        ('data: {"choices": [{"text": "x"}]}\n\n{"error": {"message": "out of memory"}}\n', STREAM),
+        ("event: error\ndata: out of memory\n\n", STREAM),
+        ('event: error\ndata: ["out of memory"]\n\n', STREAM),
+        ('{"error": {"message": "out of memory"}}', STREAM),
+        ('{"detail": "out of memory"}', "application/json"),
     ],
 )
 async def test_an_error_in_place_of_an_answer_is_the_servers(content: str, content_type: str) -> None:
     with pytest.raises(RequestFailedError, match="out of memory") as caught:
         await read(content, content_type)
     assert caught.value.kind == "http_500"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        '{"error": null, "choices": [{"text": "x", "error": null}]}',
+        '{"message": null, "choices": []}',
+        '{"choices": [], "usage": {"prompt_tokens": 3}}',
+        '{"type": "ping"}',
+    ],
+)
+async def test_what_is_no_error_is_an_event(event: str) -> None:
+    assert await read(f"data: {event}\n\ndata: [DONE]\n\n") == [json.loads(event)]
+
+
+async def test_an_event_with_a_name_of_its_own_may_describe_something_else() -> None:
+    assert await read('event: progress\ndata: {"message": "3 of 9"}\n\n') == [{"message": "3 of 9"}]
+
+
+async def test_an_error_without_words_is_shown_as_it_is() -> None:
+    with pytest.raises(RequestFailedError, match=r'error in the answer: \{"object": "error", "code": 7\}'):
+        await read('data: {"object": "error", "code": 7}\n\n')
+
+
+async def test_a_whole_answer_may_come_under_the_name_of_a_stream() -> None:
+    assert await read(': hello\n\n{"choices": []}') == [{"choices": []}]
+
+
+async def test_stray_lines_beside_events_cost_nothing() -> None:
+    assert await read('data: {"a": 1}\n\nstray\n\n') == [{"a": 1}]
 
 
 REQUEST = EngineRequest(np.arange(1, 33, dtype=np.int32), 16)

@@ -41,6 +41,91 @@ def test_no_event_raises_anything_else(event: dict[str, Any]) -> None:
     assert answer.finish_reason is None or isinstance(answer.finish_reason, str)
 
 
+def read(*events: dict[str, Any], was_streamed: bool = True, **options: Any) -> EngineAnswer:
+    """Reads events that arrive every 50 ms."""
+    answer = EngineAnswer()
+    reader = AnswerReader(answer, **options)
+    for number, event in enumerate(events, start=1):
+        reader.take([event], 50.0 * number)
+    reader.finish(was_streamed=was_streamed)
+    return answer
+
+
+def said(text: str, finish_reason: str | None = None, **fields: Any) -> dict[str, Any]:
+    return {"choices": [{"text": text, "finish_reason": finish_reason, **fields}]}
+
+
+def counts(completion_tokens: int, prompt_tokens: int = 9) -> dict[str, Any]:
+    return {"choices": [], "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}}
+
+
+def test_the_servers_own_count_of_tokens_counts_and_not_its_events() -> None:
+    answer = read(*[said("four of them at once ")] * 5, said("one"), said("", "stop"), counts(21))
+    assert answer.output_tokens == 21
+    assert answer.itl_ms == 250 / 20
+    assert (answer.ttft_ms, answer.token_ms[-1]) == (50.0, 300.0)
+    # Nobody knows how many of them were in each.
+    assert answer.chunk_tokens == []
+
+
+def test_a_server_that_sends_less_than_a_token_at_a_time() -> None:
+    answer = read(*[said("c")] * 8, said("", "stop"), counts(2))
+    assert (answer.output_tokens, answer.itl_ms) == (2, 350.0)
+
+
+def test_a_server_that_counts_nothing_is_counted_by_its_events() -> None:
+    for end in ([], [counts(0, 0)]):
+        answer = read(said("a "), said("b "), said("c"), said("", "stop"), *end, is_counted=False)
+        assert (answer.output_tokens, answer.itl_ms, answer.chunk_tokens) == (3, 50.0, [1, 1, 1])
+        assert (answer.prompt_tokens, answer.completion_tokens) == (None, None)
+
+
+def test_a_count_of_no_prompt_token_is_kept_of_a_server_that_counts() -> None:
+    """It is no lack of a count: the prompt was lost."""
+    assert read(said("a", "stop"), counts(1, 0)).prompt_tokens == 0
+
+
+@pytest.mark.parametrize("forced_tokens", [None, 4])
+@pytest.mark.parametrize("usage", [[], [counts(4)]])
+def test_an_event_without_a_token_is_not_the_first_token(forced_tokens: int | None, usage: list[Any]) -> None:
+    words = [said("a "), said("b "), said("c "), said("d")]
+    answer = read(said(""), *words, said("", "length"), *usage, forced_tokens=forced_tokens)
+    assert (answer.ttft_ms, answer.output_tokens, answer.itl_ms) == (100.0, 4, 50.0)
+
+
+@pytest.mark.parametrize("usage", [[], [counts(4)]])
+def test_tokens_without_text_count_where_every_event_is_a_token(usage: list[Any]) -> None:
+    """A token that ends inside a character has no text yet."""
+    answer = read(said(""), said("é "), said(""), said("à", "length"), *usage, forced_tokens=4)
+    assert (answer.ttft_ms, answer.output_tokens, answer.token_ms[-1]) == (50.0, 4, 200.0)
+
+
+def test_the_first_token_of_a_chat_may_be_thought_or_a_call() -> None:
+    def delta(**fields: Any) -> dict[str, Any]:
+        return {"choices": [{"delta": fields, "finish_reason": None}]}
+
+    call = {"index": 0, "id": "1", "function": {"name": "f", "arguments": "{}"}}
+    end = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+    role = delta(role="assistant", content="")
+    assert read(role, delta(reasoning="hm"), delta(content="x"), end, is_chat=True).ttft_ms == 100.0
+    assert read(role, delta(tool_calls=[call]), end, is_chat=True).ttft_ms == 100.0
+
+
+@pytest.mark.parametrize(
+    "logprobs", [{"content": None}, {"content": [{"token": "a", "logprob": -0.1}]}, {"tokens": ["a"]}]
+)
+def test_logprobs_that_nobody_asked_for_are_left_out(logprobs: dict[str, Any]) -> None:
+    answer = read(said("a", "stop", logprobs=logprobs), has_logprobs=False)
+    assert (answer.text, answer.output_token_ids) == ("a", [])
+
+
+def test_a_stream_without_an_end_shows_its_last_event_if_that_is_no_part_of_an_answer() -> None:
+    with pytest.raises(RequestFailedError, match=r"without a finish_reason; its last event: .*evicted"):
+        read(said("a"), {"status": "evicted"})
+    with pytest.raises(RequestFailedError, match=r"without a finish_reason$"):
+        read(said("a"))
+
+
 IDS = {"The": 504, " harbour": 30, "": 9}
 
 

@@ -19,11 +19,16 @@ from kveval.run.manifest import VariantRun
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Times of one variant's records, at one context length or over all."""
+    """Times of one variant's records, at one context length or over all.
+
+    Attributes:
+        at_once: answers that something collected on their way. They have no times.
+    """
 
     variant: str
     context_length: int | None
     n: int
+    at_once: int
     ttft_ms: float | None
     ttft_p95_ms: float | None
     itl_ms: float | None
@@ -97,8 +102,10 @@ def _share(part: float | None, whole: float | None) -> float | None:
 
 
 def _times(variant: str, context_length: int | None, records: pd.DataFrame) -> Times:
-    quantiles = [_quantile(records[column], share) for column in ("ttft_ms", "itl_ms") for share in (0.5, 0.95)]
-    return Times(variant, context_length, len(records), *quantiles)
+    at_once = records["arrived_at_once"].astype(bool)
+    timed = records[~at_once]
+    quantiles = [_quantile(timed[column], share) for column in ("ttft_ms", "itl_ms") for share in (0.5, 0.95)]
+    return Times(variant, context_length, len(records), int(at_once.sum()), *quantiles)
 
 
 def _quantile(values: pd.Series, share: float) -> float | None:

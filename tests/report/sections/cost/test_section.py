@@ -6,7 +6,10 @@ from support.make_run import make_run, make_samples, scored
 
 from kveval.judge.comparison.judgement import judge_run
 from kveval.judge.run_data import load_run
+from kveval.report.html.page import render
+from kveval.report.html.report import show_sections
 from kveval.report.sections.cost.section import costs
+from kveval.run.directory import RunDirectory
 
 
 def test_counters_give_the_share_of_prefix_hits(tmp_path: Path) -> None:
@@ -36,3 +39,22 @@ def test_a_model_that_is_gone_leaves_the_reported_capacity(tmp_path: Path) -> No
     ((name, capacity),) = costs(run, judge_run(run)).capacities
     assert (name, capacity.theory_tokens, capacity.measured_tokens) == ("bf16", None, 100_000)
     assert capacity.reason == "cannot read the model's config.json (FileNotFoundError)"
+
+
+def test_answers_that_arrived_at_once_have_no_times(tmp_path: Path) -> None:
+    path = make_run(
+        tmp_path / "run",
+        samples=make_samples(haystacks=2, questions=3),
+        answers={"bf16": scored(0.9), "fp8": scored(0.9)},
+    )
+    with RunDirectory(path).locked() as directory:
+        for record in list(directory.records("fp8")):
+            directory.append(record.model_copy(update={"token_ms": [900.0] * 8, "output_tokens": 8}))
+    run = load_run(path)
+    judgement = judge_run(run)
+    base, fp8 = costs(run, judgement).rows
+    assert (base.times.at_once, base.times.ttft_ms) == (0, 100.0)
+    assert (fp8.times.at_once, fp8.times.ttft_ms, fp8.times.itl_ms) == (12, None, None)
+    page = render("report.html.j2", name="run", manifest=run.manifest, policy=judgement.policy, candidates=1,
+                  variants=[*run.manifest.variants.values()], sections=show_sections(run, judgement))  # fmt: skip
+    assert "fp8: 12 of 12 answers arrived at once and not token by token" in " ".join(page.split())
