@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from kveval.downloads import file_sha256, wheel_path
 from kveval.errors import UsageError, nearest
 from kveval.models.demo import DEMO_MODELS, DemoModel, demo_model
-from kveval.tasks.corpora.cache import file_sha256, wheel_path
 from kveval.tasks.corpora.texts import CORPORA, Corpus
 
 State = Literal["present", "not fetched", "damaged"]

@@ -51,7 +51,7 @@ def _print(downloads: Sequence[Download], as_json: bool) -> None:
 
 
 def _table(downloads: Sequence[Download]) -> Group:
-    from kveval.tasks.corpora.cache import cache_directory
+    from kveval.downloads import cache_directory
 
     parts: list[Text | Table] = [Text(f"cache: {cache_directory()} (set KVEVAL_CACHE to move it)")]
     for download in downloads:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from kveval.models.folder import reading
+from kveval.models.tokenizer import load_tokenizer
 from kveval.run.load_results import Level
-from kveval.tasks.assembly.prompt import PromptFormat, transformers_tokenizer
+from kveval.tasks.assembly.prompt import PromptFormat
 
 # Random streams of one level. A change in one leaves the others unchanged.
 _PROMPTS, _WARMUP, _LENGTHS, _ARRIVALS = range(4)
@@ -25,9 +27,10 @@ Remake = Callable[[np.ndarray], np.ndarray]
 @lru_cache(maxsize=4)
 def ordinary_tokens(model_dir: Path) -> tuple[int, ...]:
     """Returns the ids that spell text. Special tokens are left out: they could end a turn or stand for an image."""
-    tokenizer = transformers_tokenizer(model_dir)
-    special = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
-    return tuple(token for token in range(tokenizer.vocab_size) if token not in special)
+    tokenizer = load_tokenizer(model_dir)
+    with reading(model_dir):
+        special = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
+        return tuple(token for token in range(tokenizer.vocab_size) if token not in special)
 
 
 def _generator(level: Level, stream: int) -> np.random.Generator:

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import math
-import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kveval.errors import ConfigError, nearest
+from kveval.models.config_file import language_part, read_config
 from kveval.models.demo import DEMO_MODELS, demo_model
+from kveval.models.folder import printable, reading, shown
+from kveval.models.weights import size_of_weights
 
 # Hashing all of a 140 GB checkpoint would take minutes before the first question.
 _WHOLE_FILE_BYTES = 1 << 30
 _SAMPLED_BLOCKS = 64
 _BLOCK_BYTES = 1 << 18
 
-_NESTED = ("text_config", "llm_config", "language_config")
 _POSITION_LIMITS = (
     "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "max_target_positions",
     "max_sequence_length", "max_seq_length", "seq_len",
 )  # fmt: skip
 # What transformers' configuration classes fill in where a published config.json leaves the key out.
 _DEFAULT_POSITIONS = {"gemma3_text": 131072, "falcon": 2048}
+# Far beyond any model. Larger numbers are mistakes, and would overflow.
+_MOST_POSITIONS = 1 << 40
+_MOST_FACTOR = 1 << 20
 # Kinds of rope scaling whose factor max_position_embeddings already has in it.
 _ROPE_INCLUDED = ("su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling")
 
@@ -43,9 +46,9 @@ class Model:
     weight_bytes: int
 
     @property
-    def text_config(self) -> dict[str, Any]:
+    def text_config(self) -> Mapping[str, Any]:
         """The part of `config` that describes the decoder."""
-        return _text_config(self.config)
+        return language_part(self.config)
 
     @property
     def parameters(self) -> int:
@@ -63,51 +66,48 @@ def read_model(path: Path, key: str = "model") -> Model:
         ConfigError: `path` is not a checkpoint folder.
         DataError: a demo model could not be fetched.
     """
-    path = path.expanduser()
-    if str(path) in DEMO_MODELS and not path.exists():
-        path = demo_model(str(path))
-    config_path = path / "config.json"
-    if not config_path.is_file():
-        what = "has no config.json" if path.is_dir() else "is not a folder"
-        raise ConfigError(
-            f"{key}: {path} {what}; {nearest(str(path), DEMO_MODELS)}, or a folder with a Hugging Face checkpoint"
-        )
-    try:
-        config = json.loads(config_path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{key}: {config_path} is not readable as JSON: {error}") from error
-    if not isinstance(config, dict):
-        raise ConfigError(f"{key}: {config_path} is not a JSON object")
-    weights = sum(file.stat().st_size for pattern in ("*.safetensors", "*.bin") for file in path.glob(pattern))
-    return Model(path.resolve(), config, _window(config), weights)
+    with reading(path, key):
+        path = path.expanduser()
+        if str(path) in DEMO_MODELS and not path.exists():
+            path = demo_model(str(path))
+        config_path = path / "config.json"
+        if not config_path.exists():
+            what = "has no config.json" if path.is_dir() else "is not a folder"
+            raise ConfigError(
+                f"{key}: {printable(path)} {what}; {nearest(str(path), DEMO_MODELS)}, or a folder with a Hugging Face "
+                "checkpoint"
+            )
+        config = read_config(config_path, key)
+        return Model(path.resolve(), config, _window(config, f"{key}: {printable(config_path)}"), size_of_weights(path))
 
 
-def _text_config(config: dict[str, Any]) -> dict[str, Any]:
-    return next((config[key] for key in _NESTED if isinstance(config.get(key), dict)), config)
-
-
-def _window(config: dict[str, Any]) -> int | None:
+def _window(config: Mapping[str, Any], source: str) -> int | None:
     """Returns the largest ``--max-model-len``, as vLLM 0.32 derives it; None where vLLM would assume 2048.
 
     It is the smallest of the position limits, or ``model_max_length``, which Command-R has. A factor of rope scaling
     multiplies it, unless the limit contains the factor already, as with YaRN. Source: `derive_max_model_len_and_key`
     (vllm/transformers_utils/model_arch_config_convertor.py) and `_get_and_verify_max_len` (vllm/config/model.py).
     """
-    text = _text_config(config)
+    text = language_part(config)
     model_type = str(text.get("model_type") or config.get("model_type"))
     text = {"max_position_embeddings": _DEFAULT_POSITIONS.get(model_type), **text}
-    limits = [text[key] for key in _POSITION_LIMITS if _is_positive(text.get(key))]
+    limits = {key: _limit(text, key, source) for key in _POSITION_LIMITS if text.get(key) is not None}
     if not limits:
         return None
-    limit = text["model_max_length"] if _is_positive(text.get("model_max_length")) else min(limits)
+    limit = limits.get("model_max_length") or min(limits.values())
     return limit if "gemma3" in model_type else int(limit * _rope_factor(text))
 
 
-def _is_positive(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+def _limit(text: Mapping[str, Any], key: str, source: str) -> int:
+    value = text[key]
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= _MOST_POSITIONS:
+        raise ConfigError(f"{source}: {key}: {shown(value)} cannot be used; use a number of tokens above 0")
+    return value
 
 
-def _rope_factor(text: dict[str, Any]) -> float:
+def _rope_factor(text: Mapping[str, Any]) -> float:
     """Returns the factor of rope scaling. Where kinds of layers differ, the last one with a factor counts."""
     rope = text.get("rope_scaling") or text.get("rope_parameters")
     if not isinstance(rope, dict):
@@ -116,14 +116,19 @@ def _rope_factor(text: dict[str, Any]) -> float:
     for scaling in [one for one in rope.values() if isinstance(one, dict)] or [rope]:
         if (scaling.get("rope_type") or scaling.get("type")) not in _ROPE_INCLUDED:
             factor = scaling.get("factor", factor)
-    return factor if isinstance(factor, int | float) and 0 < factor < math.inf else 1
+    return factor if isinstance(factor, int | float) and 0 < factor <= _MOST_FACTOR else 1
 
 
 def hash_model(model: Model) -> dict[str, str]:
     """Returns the sha256 of every file that decides answers. Of a file above 1 GiB it is that of some blocks."""
     names = ("*.json", "*.jinja", "*.safetensors", "*.bin", "*.model", "*.txt")
-    files = sorted({file for pattern in names for file in model.path.glob(pattern) if file.is_file()})
-    return {file.name: _hash_file(file) for file in files}
+    hashes = {}
+    with reading(model.path):
+        files = sorted({file for pattern in names for file in model.path.glob(pattern) if file.is_file()})
+    for file in files:
+        with reading(file):
+            hashes[file.name] = _hash_file(file)
+    return hashes
 
 
 def _hash_file(path: Path) -> str:
@@ -136,17 +141,3 @@ def _hash_file(path: Path) -> str:
             file.seek(block * (size - _BLOCK_BYTES) // (_SAMPLED_BLOCKS - 1))
             digest.update(file.read(_BLOCK_BYTES))
     return f"sampled:{digest.hexdigest()}"
-
-
-def checkpoint_scales(model: Path) -> int | None:
-    """Counts the K and V scale tensors in the headers of a checkpoint's safetensors. None if one cannot be read."""
-    count = 0
-    for path in sorted(model.glob("*.safetensors")):
-        try:
-            with path.open("rb") as file:
-                size = struct.unpack("<Q", file.read(8))[0]
-                names = json.loads(file.read(min(size, 100_000_000)))
-            count += sum(name.endswith((".k_scale", ".v_scale", ".kv_scale")) for name in names)
-        except (OSError, ValueError, struct.error, TypeError, AttributeError):
-            return None
-    return count

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from kveval.downloads import cache_directory, fetch_wheel
 from kveval.errors import DataError, UsageError
 from kveval.run.storage import storage
-from kveval.tasks.corpora.cache import cache_directory, fetch_wheel
 
 
 @dataclass(frozen=True, slots=True)

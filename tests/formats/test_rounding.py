@@ -59,7 +59,7 @@ def test_int2_keeps_a_sign_or_nothing() -> None:
     assert fake_quantize(x, "int2", "per_token_head").tolist() == [[[4.0, 4.0, 0.0, 0.0, -4.0, -4.0]]]
 
 
-def test_fp8_per_tensor_has_scale_one_as_vllm_without_checkpoint_scales() -> None:
+def test_fp8_per_tensor_has_scale_one_as_vllm_without_count_scales() -> None:
     x = torch.tensor([[[1.0, 1.0625, 1.1, 500.0, -1e6, 2.0**-9, 2.0**-11]]])
 
     assert fake_quantize(x, "fp8_e4m3", "per_tensor").tolist() == [[[1.0, 1.0, 1.125, 448.0, -448.0, 2.0**-9, 0.0]]]

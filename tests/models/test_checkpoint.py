@@ -2,18 +2,16 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import struct
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.model_folder import write_safetensors
 
 from kveval.errors import ConfigError
 from kveval.models import checkpoint as module
-from kveval.models.checkpoint import checkpoint_scales, hash_model, read_model
+from kveval.models.checkpoint import hash_model, read_model
 from kveval.models.demo import DEMO_MODELS
 
 
@@ -73,8 +71,9 @@ WINDOWS: list[tuple[dict[str, Any], int]] = [
     [
         *WINDOWS,
         ({}, None),
-        ({"max_position_embeddings": "8192"}, None),
-        ({"max_position_embeddings": True}, None),
+        ({"max_position_embeddings": None, "max_seq_len": 4096}, 4096),
+        ({"max_position_embeddings": 4096.0}, 4096),
+        ({"thinker_config": {"text_config": {"max_position_embeddings": 4096}}}, 4096),
         ({"text_config": {"max_position_embeddings": 4096}}, 4096),
         ({"llm_config": {"max_position_embeddings": 4096}}, 4096),
         ({"text_config": "none", "max_position_embeddings": 4096}, 4096),
@@ -102,6 +101,13 @@ WINDOWS: list[tuple[dict[str, Any], int]] = [
 )
 def test_the_window_is_the_one_vllm_derives(tmp_path: Path, config: dict[str, Any], window: int | None) -> None:
     assert read_model(write(tmp_path, config)).window == window
+
+
+@pytest.mark.parametrize("value", [0, -3, "12", True, [], 1.5, float("nan"), 1 << 70])
+@pytest.mark.parametrize("key", ["max_position_embeddings", "model_max_length", "n_positions"])
+def test_a_window_that_is_no_number_of_tokens_is_named(tmp_path: Path, key: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"config\.json: {key}: .* cannot be used; use a number of tokens above 0"):
+        read_model(write(tmp_path, {"model_type": "llama", key: value}))
 
 
 VLLMS_OWN = """
@@ -148,7 +154,10 @@ def test_no_checkpoint_is_named_with_what_is_allowed(tmp_path: Path) -> None:
         read_model(tmp_path, "variants.fp8.model")
 
 
-@pytest.mark.parametrize(("text", "message"), [("{", "not readable as JSON"), ("[]", "is not a JSON object")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("{", "it is not JSON"), ("[]", "it is not a JSON object"), ("[" * 100_000, "nested too deeply")],
+)
 def test_a_broken_config_is_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         read_model(write(tmp_path, text))
@@ -188,21 +197,3 @@ def test_large_weights_are_sampled_from_end_to_end(checkpoint: Path, monkeypatch
         path.write_bytes(bytes(data))
         seen.add(hash_model(model)["model.safetensors"])
     assert len(seen | {before}) == 4
-
-
-def test_scales_in_a_checkpoint_are_counted(tmp_path: Path) -> None:
-    assert checkpoint_scales(tmp_path) == 0
-    write_safetensors(tmp_path / "a.safetensors", ["model.layers.0.self_attn.q_proj.weight"])
-    assert checkpoint_scales(tmp_path) == 0
-    attention = "model.layers.0.self_attn"
-    write_safetensors(tmp_path / "b.safetensors", [f"{attention}.k_scale", f"{attention}.v_scale", "w.weight_scale"])
-    assert checkpoint_scales(tmp_path) == 2
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"version https://git-lfs", struct.pack("<Q", 10) + b"{", b"\xff" * 40, struct.pack("<Q", 3) + b"[1]"],
-)
-def test_scales_of_a_checkpoint_that_cannot_be_read_are_unknown(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "a.safetensors").write_bytes(content)
-    assert checkpoint_scales(tmp_path) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -31,6 +32,9 @@ def model_dir(path: Path, template: str | None = TEMPLATE, vocab_size: int | Non
     return path
 
 
-def write_safetensors(path: Path, names: list[str]) -> None:
-    header = json.dumps({name: {"dtype": "F32", "shape": [], "data_offsets": [0, 4]} for name in names}).encode()
-    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
+def write_safetensors(path: Path, names: list[str], shapes: Mapping[str, list[int]] | None = None) -> int:
+    """Write tensors of four bytes in all, whatever their shapes say; return the size of the file."""
+    header = json.dumps(
+        {name: {"dtype": "F32", "shape": (shapes or {}).get(name, []), "data_offsets": [0, 4]} for name in names}
+    ).encode()
+    return path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))

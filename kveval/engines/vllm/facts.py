@@ -12,7 +12,7 @@ from prometheus_client import Metric
 from kveval.engines.metrics import cache_facts, metric_families, speculation_counters
 from kveval.engines.variants import ResolvedVariant
 from kveval.formats.registry import CACHE_DTYPES
-from kveval.models.checkpoint import checkpoint_scales
+from kveval.models.weights import count_scales
 from kveval.run.facts import Facts, Scales
 
 
@@ -66,7 +66,7 @@ def scales_in_force(variant: ResolvedVariant, effective_dtype: str | None, model
         return entry.scaling
     if "Using KV cache scaling factor 1.0" in log:
         return "1.0"
-    found = checkpoint_scales(model)
+    found = count_scales(model)
     return "unknown" if found is None else "calibrated" if found else "1.0"
 
 

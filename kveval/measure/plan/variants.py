@@ -15,7 +15,8 @@ from kveval.engines.speculation import check_speculation
 from kveval.engines.variants import ResolvedVariant, emulated_control, resolve
 from kveval.errors import ConfigError, PlanError
 from kveval.measure.plan.limits import TokenLimit, check_load_fits
-from kveval.models.checkpoint import Model, checkpoint_scales, read_model
+from kveval.models.checkpoint import Model, read_model
+from kveval.models.weights import count_scales
 from kveval.run.manifest import Role
 
 _SET_BY_KVEVAL = {
@@ -136,7 +137,7 @@ def _check_emulation(variant: ResolvedVariant, installation: Installation, model
             "install kveval there (`pip install --no-deps kveval`)"
         )
     native = models.get(variant.of or "")
-    if variant.role == "control" and native and variant.emulate.scale and checkpoint_scales(native.path):
+    if variant.role == "control" and native and variant.emulate.scale and count_scales(native.path):
         raise PlanError(
             f"variants.{variant.of}: control: emulated rounds at scale {variant.emulate.scale:g}, but {native.path} "
             "has calibrated k/v scales, which the native cache uses; remove `control`"

@@ -11,7 +11,9 @@ from typing import Any, Literal
 import numpy as np
 
 from kveval.errors import ConfigError, PlanError
-from kveval.tasks.assembly.prompt import fixed_date, transformers_tokenizer
+from kveval.models.folder import printable, reading
+from kveval.models.tokenizer import load_tokenizer
+from kveval.tasks.assembly.prompt import fixed_date
 
 Messages = Sequence[Mapping[str, Any]]
 Lack = Literal["template", "turns", "tools", "date"]
@@ -46,7 +48,7 @@ class ChatTemplate:
 
     @cached_property
     def _tokenizer(self) -> Any:
-        tokenizer = transformers_tokenizer(self._model_dir)
+        tokenizer = load_tokenizer(self._model_dir)
         if not (tokenizer.chat_template or self._template):
             raise ConfigError(f"messages need a chat template and {self._model_dir} has none; use prompt")
         return tokenizer
@@ -92,13 +94,15 @@ class ChatTemplate:
             raise
         except Exception as error:  # a template is code of the model's author and may raise anything
             raise PlanError(
-                f"the model's chat template refuses the messages: {' '.join(str(error).split())}"
+                f"the model's chat template refuses the messages: {printable(' '.join(str(error).split()))}"
             ) from error
         return text
 
     def encode(self, text: str) -> np.ndarray:
         """Encodes rendered text, int32 [tokens]. Special tokens in it are special."""
-        return np.array(self._tokenizer.encode(text, add_special_tokens=False), np.int32)
+        tokenizer = self._tokenizer
+        with reading(self._model_dir):
+            return np.array(tokenizer.encode(text, add_special_tokens=False), np.int32)
 
     def token_ids(self, messages: Messages, tools: Messages = ()) -> np.ndarray:
         """Renders and encodes a conversation, int32 [tokens]."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,10 +14,15 @@ from typing import Any, Literal
 import numpy as np
 
 from kveval.errors import ConfigError
+from kveval.models.config_file import language_part, read_config
+from kveval.models.folder import printable, reading, shown
+from kveval.models.tokenizer import load_tokenizer
 from kveval.tasks.assembly.tokenizer import FastTokenizer, StandInTokenizer, Tokenizer
 
 PromptStyle = Literal["chat", "completion"]
 
+# Far beyond any model; a larger number in a config.json is a mistake.
+_MOST_TOKENS = 100_000_000
 _MARKER = "KVEVALQCONTENTQMARKER"
 _TOKENIZER_FILES = (
     "tokenizer.json",
@@ -77,7 +81,12 @@ class PromptFormat:
             ConfigError: no usable tokenizer there, or chat is asked of a model without a template.
             PlanError: the tokenizer cannot spell text exactly.
         """
-        tokenizer = transformers_tokenizer(model_dir)
+        tokenizer = load_tokenizer(model_dir)
+        with reading(model_dir):
+            return cls._of(tokenizer, model_dir, style, chat_template_kwargs or {})
+
+    @classmethod
+    def _of(cls, tokenizer: Any, model_dir: Path, style: str, chat_template_kwargs: Mapping[str, Any]) -> PromptFormat:
         template = tokenizer.get_chat_template() if tokenizer.chat_template else None
         if style == "chat" and template is None:
             raise ConfigError(
@@ -89,7 +98,7 @@ class PromptFormat:
             before, after = _completion_frame(tokenizer), np.zeros(0, np.int32)
         else:
             used = "chat"
-            opening, closing = _split_template(tokenizer, dict(chat_template_kwargs or {}), model_dir)
+            opening, closing = _split_template(tokenizer, dict(chat_template_kwargs), model_dir)
             before, after = (
                 np.array(backend.encode(text, add_special_tokens=False).ids, np.int32) for text in (opening, closing)
             )
@@ -142,21 +151,6 @@ class PromptFormat:
         return self.tokenizer.decode(ids)
 
 
-def transformers_tokenizer(model_dir: Path) -> Any:
-    from transformers import AutoTokenizer
-
-    if not model_dir.is_dir():
-        raise ConfigError(f"model directory {model_dir} does not exist")
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(model_dir, local_files_only=True)
-    except (OSError, ValueError, ImportError) as error:
-        reason = str(error).strip().splitlines()
-        raise ConfigError(f"no tokenizer can be loaded from {model_dir}: {reason[0] if reason else error!r}") from error
-    if getattr(tokenizer, "backend_tokenizer", None) is None:
-        raise ConfigError(f"the tokenizer of {model_dir} is not a fast one; it needs a tokenizer.json")
-    return tokenizer
-
-
 def _completion_frame(tokenizer: Any) -> np.ndarray:
     """Returns what the tokenizer puts before a text: usually its beginning-of-sequence token or nothing."""
     bare = tokenizer.encode("a", add_special_tokens=False)
@@ -172,7 +166,8 @@ def _split_template(tokenizer: Any, variables: dict[str, Any], model_dir: Path) 
             [{"role": "user", "content": _MARKER}], tokenize=False, add_generation_prompt=True, **variables
         )
     except Exception as error:  # a template is code of the model's author and may raise anything
-        raise ConfigError(f"the chat template of {model_dir} fails: {error}") from error
+        reason = printable(" ".join(str(error).split()))
+        raise ConfigError(f"the chat template of {printable(model_dir)} fails: {reason}") from error
     if text.count(_MARKER) != 1:
         raise ConfigError(f"the chat template of {model_dir} repeats or drops the user's text; use completion")
     opening, closing = text.split(_MARKER)
@@ -181,12 +176,15 @@ def _split_template(tokenizer: Any, variables: dict[str, Any], model_dir: Path) 
 
 def _vocab_size(model_dir: Path, tokens: int) -> int:
     """Counts the model's embeddings; a tokenizer may know more tokens than its model."""
-    try:
-        config = json.loads((model_dir / "config.json").read_text())
-    except (OSError, ValueError):
+    path = model_dir / "config.json"
+    if not path.exists():
         return tokens
-    size = config.get("vocab_size") or config.get("text_config", {}).get("vocab_size")
-    return size if isinstance(size, int) else tokens
+    size = language_part(read_config(path)).get("vocab_size")
+    if size is None:
+        return tokens
+    if isinstance(size, bool) or not isinstance(size, int) or not 0 < size <= _MOST_TOKENS:
+        raise ConfigError(f"model: {printable(path)}: vocab_size: {shown(size)} cannot be used; use a positive integer")
+    return size
 
 
 def _files_sha256(model_dir: Path) -> str:

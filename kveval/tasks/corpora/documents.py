@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from kveval.downloads import cache_directory
 from kveval.errors import StorageError
 from kveval.run.storage import storage, to_json, write_atomically
 from kveval.tasks.builders.draws import seeded
 from kveval.tasks.builders.sources import TextSource
-from kveval.tasks.corpora.cache import cache_directory
 from kveval.tasks.corpora.texts import HOTPOTQA, LONG_CONTEXT, SQUAD
 from kveval.tasks.scoring.text import PROSE
 

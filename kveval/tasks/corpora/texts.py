@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from kveval.downloads import fetch_wheel
 from kveval.errors import ConfigError, DataError, nearest
 from kveval.tasks.builders.draws import seeded
 from kveval.tasks.builders.sources import TextSource
-from kveval.tasks.corpora.cache import fetch_wheel
 from kveval.tasks.corpora.words import ADJECTIVES, NOUNS
 
 

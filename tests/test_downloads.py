@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from kveval import downloads
+from kveval.downloads import cache_directory, fetch_wheel, wheel_path
 from kveval.errors import DataError, StorageError
-from kveval.tasks.corpora import cache
-from kveval.tasks.corpora.cache import cache_directory, fetch_wheel, wheel_path
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_what_no_index_has_is_one_line(index):
 
 
 def test_processes_that_want_the_same_wheel_wait_for_each_other(index):
-    code = f"from kveval.tasks.corpora.cache import fetch_wheel; print(fetch_wheel('tiny-text', '1.0', '{index}'))"
+    code = f"from kveval.downloads import fetch_wheel; print(fetch_wheel('tiny-text', '1.0', '{index}'))"
 
     def fetch(_: int) -> str:
         return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
@@ -78,7 +78,7 @@ def test_processes_that_want_the_same_wheel_wait_for_each_other(index):
 
 def test_a_full_disk_is_a_storage_error(index, monkeypatch):
     full = subprocess.CompletedProcess([], 1, "", "ERROR: Could not install: [Errno 28] No space left on device")
-    monkeypatch.setattr(cache.subprocess, "run", lambda *_, **__: full)
+    monkeypatch.setattr(downloads.subprocess, "run", lambda *_, **__: full)
     with pytest.raises(StorageError, match="disk is full"):
         fetch_wheel("tiny-text", "1.0", index)
     assert left_behind() == []
@@ -86,7 +86,7 @@ def test_a_full_disk_is_a_storage_error(index, monkeypatch):
 
 def test_a_python_without_pip_says_so(index, monkeypatch):
     bare = subprocess.CompletedProcess([], 1, "", f"{sys.executable}: No module named pip")
-    monkeypatch.setattr(cache.subprocess, "run", lambda *_, **__: bare)
+    monkeypatch.setattr(downloads.subprocess, "run", lambda *_, **__: bare)
     with pytest.raises(DataError, match="No module named pip"):
         fetch_wheel("tiny-text", "1.0", index)
 

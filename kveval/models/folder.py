@@ -1,0 +1,115 @@
+"""The border to the files of a model folder: whatever they hold, an error is one readable line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import reprlib
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kveval.errors import ConfigError, KvevalError
+
+# The largest config.json of a published model has less than 1 MB. A safetensors index has up to 50 MB.
+_MOST_JSON_BYTES = 100_000_000
+_MOST_REASON_CHARACTERS = 200
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+_LFS_SIZE = re.compile(rb"^size (\d{1,15})$", re.MULTILINE)
+MOST_POINTER_BYTES = 1024
+
+
+@contextlib.contextmanager
+def reading(path: Path, key: str = "model") -> Iterator[None]:
+    """Turn every failure to read `path`, a file or folder of a model, into a ConfigError of one line.
+
+    The files come from anywhere, and each library fails in its own way: tokenizers raises bare ``Exception`` and, out
+    of Rust, ``PanicException``, which is not even an ``Exception``. A template of jinja2 raises what it likes.
+
+    Args:
+        path: what the message names.
+        key: the key of the configuration, or the argument, that names the model.
+    """
+    try:
+        yield
+    except KvevalError:
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise ConfigError(f"{key}: {printable(path)} cannot be read: {_reason(error)}") from error
+
+
+def printable(value: object) -> str:
+    """Return `value` as text of one line that holds no control characters, so that a terminal can show it."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in str(value))
+
+
+def shown(value: object) -> str:
+    """Return a short form of a value that was read, for a message."""
+    return reprlib.repr(value)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, MemoryError):
+        return "it needs more memory than there is"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8 text"
+    said = printable(" ".join(str(error).split())) or "no reason given"
+    if len(said) > _MOST_REASON_CHARACTERS:
+        said = f"{said[:_MOST_REASON_CHARACTERS]}..."
+    return said if type(error) is ValueError else f"{type(error).__name__}: {said}"
+
+
+def read_json_object(path: Path, key: str = "model", most_bytes: int = _MOST_JSON_BYTES) -> dict[str, Any]:
+    """Return the JSON object in a file of a model folder.
+
+    Raises:
+        ConfigError: there is no such file, or it is not a JSON object.
+    """
+    with reading(path, key):
+        text = read_bytes(path, most_bytes).decode("utf-8-sig")
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"it is not JSON: {error}") from error
+        if not isinstance(value, dict):
+            raise ValueError("it is not a JSON object")
+        return value
+
+
+def read_bytes(path: Path, most_bytes: int) -> bytes:
+    """Return what a file holds, at most `most_bytes`.
+
+    Raises:
+        ValueError: the file is larger, is a Git LFS pointer, or is no regular file. A pipe would wait for ever.
+        OSError: it cannot be opened.
+    """
+    with open(path, "rb", opener=_open_at_once) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("it is not a file")
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise ValueError(f"it has more than {most_bytes:,} bytes")
+    if content.startswith(_LFS_POINTER):
+        raise ValueError("it is a Git LFS pointer, not the file itself; use `git lfs pull` to fetch the file")
+    return content
+
+
+def pointer_size(beginning: bytes) -> int | None:
+    """Return the size of the file that a Git LFS pointer stands for; None where `beginning` is no such pointer."""
+    if not beginning.startswith(_LFS_POINTER) or len(beginning) > MOST_POINTER_BYTES:
+        return None
+    size = _LFS_SIZE.search(beginning)
+    return int(size[1]) if size else None
+
+
+def _open_at_once(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_NONBLOCK)
