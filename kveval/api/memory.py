@@ -9,6 +9,7 @@ from kveval.memory.budget import make_budget
 from kveval.memory.estimate import MemoryEstimate, estimate
 from kveval.memory.pool import EngineSettings
 from kveval.models.checkpoint import read_model
+from kveval.models.weights import read_weights
 
 
 def estimate_memory(
@@ -55,9 +56,8 @@ def estimate_memory(
     path = Path(model)
     settings = EngineSettings(device, block_size, batched_tokens, tensor_parallel)
     found = read_model(path.parent if path.name == "config.json" else path, "MODEL")
-    budget = make_budget(
-        found.path, tensor_parallel, memory=memory, weights=weights, utilization=utilization, cache=cache
-    )
+    files = read_weights(found.path, "MODEL") if memory is not None and weights is None else None
+    budget = make_budget(files, tensor_parallel, memory=memory, weights=weights, utilization=utilization, cache=cache)
     return estimate(
         found.config,
         str(found.path / "config.json"),

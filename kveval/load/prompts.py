@@ -25,9 +25,9 @@ Remake = Callable[[np.ndarray], np.ndarray]
 
 
 @lru_cache(maxsize=4)
-def ordinary_tokens(model_dir: Path) -> tuple[int, ...]:
+def ordinary_tokens(model_dir: Path, trusts_code: bool = False) -> tuple[int, ...]:
     """Returns the ids that spell text. Special tokens are left out: they could end a turn or stand for an image."""
-    tokenizer = load_tokenizer(model_dir)
+    tokenizer = load_tokenizer(model_dir, trusts_code)
     with reading(model_dir):
         special = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
         return tuple(token for token in range(tokenizer.vocab_size) if token not in special)

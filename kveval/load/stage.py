@@ -21,6 +21,7 @@ from kveval.load.plan import LoadPlan
 from kveval.load.prompts import Remake, as_text, ordinary_tokens, with_own_beginning
 from kveval.load.summary import summarize
 from kveval.measure import provenance
+from kveval.measure.plan.prompts import trusts_code
 from kveval.run.facts import Facts
 from kveval.run.load_results import LoadDocument, LoadVariant, write_load
 from kveval.run.manifest import SmokeResult, VariantStatus
@@ -142,7 +143,7 @@ class LoadStage:
         return lambda prompt: reduce(lambda made, step: step(made), steps, prompt)
 
     def _tokens(self, variant: ResolvedVariant) -> tuple[int, ...]:
-        return ordinary_tokens(self._plan.models[variant.name].path)
+        return ordinary_tokens(self._plan.models[variant.name].path, trusts_code(self._plan.config))
 
     def _update(self, variant: ResolvedVariant, **changes: Any) -> None:
         self._put(self._document.variants[variant.name].model_copy(update=changes), variant.name)

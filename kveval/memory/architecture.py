@@ -8,14 +8,15 @@ from typing import Any
 
 from kveval.errors import UsageError
 from kveval.memory.keys import Keys
-from kveval.memory.layers import AttentionLayer, Kind, Layer, Span, StateLayer, layer_kinds
+from kveval.memory.layers import AttentionLayer, Kind, Layer, Span, StateLayer, layer_count, layer_kinds
+from kveval.memory.overrides import overrides
 from kveval.memory.states import state_bytes
 
 # Those of `is_deepseek_mla` in vllm/transformers_utils/model_arch_config_convertor.py that this module can size.
 _LATENT = ("deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa", "kimi_k2", "kimi_linear")
 # Keys that mean a special cache layout. A refusal is better than a wrong size.
 _NOT_SIZED = (
-    "compress_ratios", "block_configs", "is_encoder_decoder", "rswa_window", "use_cla", "cross_attention_layers",
+    "compress_ratios", "is_encoder_decoder", "rswa_window", "use_cla", "cross_attention_layers",
     "loop_num",
 )  # fmt: skip
 # `MambaModelArchConfigConvertor` in the same file, and other models in which every layer is recurrent.
@@ -72,57 +73,62 @@ def read_architecture(config: Mapping[str, Any], source: str, tensor_parallel: i
             raise keys.error(key, "means a special cache layout, which this cannot size")
     if keys.model_type in _ATTENTION_FREE:
         raise keys.error("model_type", f"{keys.model_type!r} has no attention: it has no KV cache to quantize")
+    kinds = layer_kinds(keys)
+    changed = overrides(keys, layer_count(keys))
     layers: list[Layer] = []
-    for kind in layer_kinds(keys):
-        layers.extend(_layers(keys, kind, tensor_parallel))
+    for position, kind in enumerate(kinds):
+        own = changed[position].keys if position in changed else keys
+        if own is not None:
+            layers.extend(_layers(own, kind, tensor_parallel, position))
     if not any(isinstance(layer, AttentionLayer) for layer in layers):
         raise keys.error("layer_types", "no layer has attention: there are no K and V to size")
     return Architecture(keys.model_type, tuple(layers))
 
 
-def _layers(keys: Keys, kind: Kind, ranks: int) -> list[Layer]:
+def _layers(keys: Keys, kind: Kind, ranks: int, position: int) -> list[Layer]:
     if kind == "none":
         return []
     if kind == "state":
         return [StateLayer(state_bytes(keys, ranks))]
     if kind == "both":
-        return [StateLayer(state_bytes(keys, ranks)), *_attention(keys, "full", ranks)]
-    return _attention(keys, kind, ranks)
+        return [StateLayer(state_bytes(keys, ranks)), *_attention(keys, "full", ranks, position)]
+    return _attention(keys, kind, ranks, position)
 
 
-def _attention(keys: Keys, span: Span, ranks: int) -> list[Layer]:
-    if keys.get("kv_lora_rank") is not None:
-        return _latent(keys, span)
+def _attention(keys: Keys, span: Span, ranks: int, position: int) -> list[Layer]:
+    if keys.is_set("kv_lora_rank"):
+        return _latent(keys, span, position)
     heads, head_dim, head_dim_v = _heads_of(keys, span)
     span_tokens = None
     if span != "full":
         span_tokens = keys.required("sliding_window" if span == "sliding" else "attention_chunk_size")
-    return [AttentionLayer(span, _per_rank(keys, heads, ranks), head_dim, head_dim_v, span_tokens)]
+    stored = _per_rank(keys, heads, ranks)
+    return [AttentionLayer(span, stored, head_dim, head_dim_v, span_tokens, position=position)]
 
 
 def _heads_of(keys: Keys, span: Span) -> tuple[int, int, int]:
     """Return KV heads, size of K and size of V of the layers with this span.
 
     They differ by span in Gemma 4, Step 3.5 and MiMo-V2 (gemma4.py, step3p5.py and mimo_v2.py in
-    vllm/model_executor/models).
+    vllm/model_executor/models). Gemma 4's class makes a per_layer_config of its global keys, unless it is given one
+    (transformers/models/gemma4/configuration_gemma4.py).
     """
-    heads, head_dim = _kv_heads(keys), _head_dim(keys)
     other = keys.inner("attention_other_setting")
-    if span == "full" and keys.optional("global_head_dim"):
+    if span == "full" and keys.get("global_head_dim") and keys.get("per_layer_config") is None:
         head_dim = keys.required("global_head_dim")
-        return keys.optional("num_global_key_value_heads") or heads, head_dim, head_dim
+        heads = None if keys.get("attention_k_eq_v") is False else keys.optional("num_global_key_value_heads")
+        return heads or _kv_heads(keys), head_dim, head_dim
     if span == "sliding" and keys.optional("swa_num_key_value_heads"):
         head_dim = keys.required("swa_head_dim")
         return keys.required("swa_num_key_value_heads"), head_dim, keys.optional("swa_v_head_dim") or head_dim
     if other and other.get("attention_type") == f"{span}_attention":
         head_dim = other.required("head_dim")
         return other.required("num_attention_groups"), head_dim, head_dim
-    if keys.get("per_layer_config") and not keys.get("global_head_dim"):
-        raise keys.error("per_layer_config", "layers that differ one by one cannot be sized")
-    return heads, head_dim, keys.optional("v_head_dim") or head_dim
+    head_dim = _head_dim(keys)
+    return _kv_heads(keys), head_dim, keys.optional("v_head_dim") or head_dim
 
 
-def _latent(keys: Keys, span: Span) -> list[Layer]:
+def _latent(keys: Keys, span: Span, position: int) -> list[Layer]:
     """Return layers that store one compressed vector and one rotary key per token, for all heads and on every rank.
 
     DeepSeek-V2 (arXiv 2405.04434), section 2.1.2: d_c + d_h^R values per token and layer. Sparse attention adds the
@@ -136,14 +142,16 @@ def _latent(keys: Keys, span: Span) -> list[Layer]:
         )
     if span != "full":
         raise keys.error("layer_types", "a latent cache with a window has a special layout, which this cannot size")
-    size = keys.required("kv_lora_rank") + keys.required("qk_rope_head_dim")
-    layers: list[Layer] = [AttentionLayer("full", 1, size, 0)]
+    size = keys.required("kv_lora_rank") + (
+        0 if keys.text.get("qk_rope_head_dim") == 0 else keys.required("qk_rope_head_dim")
+    )
+    layers: list[Layer] = [AttentionLayer("full", 1, size, 0, position=position)]
     index_dim = keys.optional("index_head_dim")
     if index_dim:
         if keys.get("index_topk_pattern") or (keys.optional("index_topk_freq") or 1) > 1:
             raise keys.error("index_topk_freq", "layers that share an indexer cannot be sized")
         opaque = index_dim + index_dim // _INDEXER_GROUP * _INDEXER_SCALE_BYTES
-        layers.append(AttentionLayer("full", 1, index_dim, 0, opaque_bytes=opaque))
+        layers.append(AttentionLayer("full", 1, index_dim, 0, opaque_bytes=opaque, position=position))
     return layers
 
 
@@ -157,18 +165,29 @@ def _kv_heads(keys: Keys) -> int:
         return nested.required("kv_n_heads")
     if keys.get("multi_query") and not keys.get("new_decoder_architecture"):
         return 1
-    return keys.required(
-        "num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num", "num_attention_groups",
-        *_HEADS,
+    names = (
+        "num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num", "num_attention_groups", *_HEADS,
     )  # fmt: skip
+    heads, query_heads = keys.required(*names), keys.optional(*_HEADS)
+    if query_heads and query_heads % heads:
+        name = next(name for name in names if keys.is_set(name))
+        raise keys.error(name, f"{heads} does not divide {query_heads} attention heads; use a divisor")
+    return heads
 
 
 _HEADS = ("num_attention_heads", "n_head", "n_heads")
+_HIDDEN = ("hidden_size", "n_embd", "d_model")
 
 
 def _head_dim(keys: Keys) -> int:
     explicit = keys.optional("head_dim", "attention_head_dim", "hidden_size_per_head")
-    return explicit or keys.required("hidden_size", "n_embd", "d_model") // keys.required(*_HEADS)
+    if explicit:
+        return explicit
+    hidden, heads = keys.required(*_HIDDEN), keys.required(*_HEADS)
+    if hidden < heads:
+        name = next(name for name in _HIDDEN if keys.is_set(name))
+        raise keys.error(name, f"{hidden} is less than the {heads} attention heads; use head_dim, or less heads")
+    return hidden // heads
 
 
 def _per_rank(keys: Keys, heads: int, ranks: int) -> int:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from kveval.errors import UsageError
+from kveval.models.weights import Weights
 
 GIB = 1 << 30
 DEFAULT_UTILIZATION = 0.9
@@ -24,39 +23,6 @@ def parse_size(text: str, flag: str) -> int:
     return size
 
 
-def weight_bytes(folder: Path) -> int | None:
-    """Return the bytes of the weight files that an engine loads; None where there are none.
-
-    Counts one copy where a checkpoint ships its weights twice: in two formats, or once more as ``consolidated*``.
-    """
-    for index in ("model.safetensors.index.json", "pytorch_model.bin.index.json"):
-        sizes = [_size(folder / name) for name in _indexed(folder / index)]
-        if sizes and None not in sizes:
-            return sum(size or 0 for size in sizes)
-    for pattern in ("*.safetensors", "*.bin"):
-        files = list(folder.glob(pattern))
-        files = [file for file in files if not file.name.startswith("consolidated")] or files
-        sizes = [_size(file) for file in files]
-        if sizes:
-            return sum(size or 0 for size in sizes)
-    return None
-
-
-def _indexed(index: Path) -> list[str]:
-    try:
-        names = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return []
-    return sorted({name for name in names if isinstance(name, str)})
-
-
-def _size(file: Path) -> int | None:
-    try:
-        return file.stat().st_size
-    except OSError:
-        return None
-
-
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Memory of one device.
@@ -66,16 +32,18 @@ class Budget:
             much: it logs "Available KV cache memory" after it measured them.
         memory_bytes, utilization, weight_bytes: what `cache_bytes` comes from, weights of one rank; None when the
             user gave the memory of the cache itself.
+        lfs_pointers: weight files that are not there: their Git LFS pointers told the sizes.
     """
 
     cache_bytes: int
     memory_bytes: int | None = None
     utilization: float | None = None
     weight_bytes: int | None = None
+    lfs_pointers: int = 0
 
 
 def make_budget(
-    folder: Path,
+    files: Weights | None,
     tensor_parallel: int = 1,
     *,
     memory: str | None = None,
@@ -83,9 +51,10 @@ def make_budget(
     utilization: float = DEFAULT_UTILIZATION,
     cache: str | None = None,
 ) -> Budget | None:
-    """Return the budget for the checkpoint in `folder`; None when neither memory nor cache is given.
+    """Return the budget for a checkpoint; None when neither memory nor cache is given.
 
     Args:
+        files: the checkpoint's weight files; None where it has none.
         tensor_parallel: devices that share the weights evenly.
         memory: of one device.
         weights: over all devices; None = the checkpoint's files.
@@ -108,9 +77,11 @@ def make_budget(
     memory_bytes = parse_size(memory, "--memory")
     if not 0 < utilization <= 1:
         raise UsageError(f"--utilization: {utilization} is not a share of the memory; use a number above 0 and up to 1")
-    total = weight_bytes(folder) if weights is None else parse_size(weights, "--weights")
-    if not total:
-        raise UsageError(f"--weights: {folder} has no weight files; use their size, such as --weights 16GiB")
+    if weights is not None:
+        files = Weights(parse_size(weights, "--weights"))
+    if files is None:
+        raise UsageError("--weights: the model has no weight files; use their size, such as --weights 16GiB")
+    total = files.total_bytes
     per_rank = total // tensor_parallel
     left = int(memory_bytes * utilization) - per_rank
     if left <= 0:
@@ -120,4 +91,4 @@ def make_budget(
             f"the weights take {per_rank / GIB:.2f} GiB{ranks}; use more than {per_rank / utilization / GIB:.2f} "
             "GiB, or more devices with --tensor-parallel"
         )
-    return Budget(left, memory_bytes, utilization, per_rank)
+    return Budget(left, memory_bytes, utilization, per_rank, files.pointers)

@@ -7,10 +7,16 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kveval.errors import ConfigError
+from kveval.models.config_file import language_part
+from kveval.models.folder import printable, shown
 
 T = TypeVar("T")
 
-_NESTED = ("text_config", "llm_config", "language_config")
+# Far beyond any model. A larger number is a mistake, and would overflow.
+_MOST = (1 << 31) - 1
+# Sizes that a config may give as 0 where it means that the model has none (`get_head_size` in
+# vllm/transformers_utils/model_arch_config_convertor.py). DeepSeek-OCR does.
+_ZERO_IS_NOT_SET = ("head_dim", "v_head_dim", "kv_lora_rank", "qk_rope_head_dim", "index_head_dim")
 
 # Defaults of transformers' configuration classes for keys that published config.json files leave out
 # (transformers/models/*/configuration_*.py, 5.19).
@@ -26,7 +32,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         **_GEMMA_HEADS, "num_key_value_heads": 2, "sliding_window": 512, "sliding_window_pattern": 5,
         "num_kv_shared_layers": 15,
     },
-    "gemma4_text": {**_GEMMA_HEADS, "sliding_window": 512, "global_head_dim": 512},
+    "gemma4_text": {**_GEMMA_HEADS, "sliding_window": 512, "global_head_dim": 512, "attention_k_eq_v": False},
     "gpt_bigcode": {"multi_query": True},
     "gpt_oss": {"num_key_value_heads": 8, "head_dim": 64, "sliding_window": 128, "sliding_window_pattern": 2},
     "jamba": {"num_key_value_heads": 8, "attn_layer_period": 8, "attn_layer_offset": 4},
@@ -62,9 +68,13 @@ class Keys:
     @classmethod
     def of(cls, config: Mapping[str, Any], source: str) -> Keys:
         """Return the keys of a parsed config.json. A multimodal model nests its language part in it."""
-        nested = next((config[key] for key in _NESTED if isinstance(config.get(key), dict)), config)
-        model_type = str(nested.get("model_type") or config.get("model_type") or "")
+        nested = language_part(config)
+        model_type = printable(nested.get("model_type") or config.get("model_type") or "")
         return cls(source, {**_DEFAULTS.get(model_type, {}), **nested, "model_type": model_type}, config)
+
+    def changed(self, where: str, changes: Mapping[str, Any]) -> Keys:
+        """Return these keys with some of them changed, as they are for one layer. `where` is what errors call it."""
+        return Keys(f"{self.source}: {where}", {**self.text, **changes}, self.root)
 
     @property
     def model_type(self) -> str:
@@ -73,16 +83,21 @@ class Keys:
 
     def get(self, *names: str) -> Any:
         """Return the value of the first of `names` that is set; None when no name is. JSON's null counts as not set."""
-        return next((self.text[name] for name in names if self.text.get(name) is not None), None)
+        return next((self.text[name] for name in names if self.is_set(name)), None)
+
+    def is_set(self, name: str) -> bool:
+        """Whether a key has a value. JSON's null counts as none, and so does 0 for the size of a head."""
+        value = self.text.get(name)
+        return value is not None and not (name in _ZERO_IS_NOT_SET and value == 0 and not isinstance(value, bool))
 
     def optional(self, *names: str) -> int | None:
         """Return a positive integer, or None when no key is set. Raises ConfigError: another value."""
-        name = next((name for name in names if self.text.get(name) is not None), None)
+        name = next((name for name in names if self.is_set(name)), None)
         if name is None:
             return None
         value = self.text[name]
-        if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-            raise self.error(name, f"{value!r} cannot be used; use a positive integer")
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= _MOST:
+            raise self.error(name, f"{shown(value)} cannot be used; use a positive integer")
         return value
 
     def required(self, *names: str) -> int:
@@ -112,7 +127,7 @@ class Keys:
         value = self.text.get(name)
         if value is None or (isinstance(value, list) and all(isinstance(one, kind) for one in value)):
             return value
-        raise self.error(name, f"{value!r} cannot be used; use {use}")
+        raise self.error(name, f"{shown(value)} cannot be used; use {use}")
 
     def inner(self, name: str) -> Keys | None:
         """Return the keys of a mapping nested in this one, or None when there is none."""
@@ -130,4 +145,4 @@ class Keys:
         return _DTYPE_BYTES["bfloat16"]
 
     def error(self, key: str, message: str) -> ConfigError:
-        return ConfigError(f"{self.source}: {key}: {message}")
+        return ConfigError(f"{printable(self.source)}: {printable(key)}: {message}")

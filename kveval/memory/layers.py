@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from kveval.memory.keys import Keys
+from kveval.models.folder import shown
 
 Span = Literal["full", "sliding", "chunked"]
 Kind = Literal["full", "sliding", "chunked", "state", "both", "none"]
 
 _MOST_LAYERS = 10_000
 
+_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+_LISTS = ("layer_types", "layers_block_type")
 _KIND_OF_NAME: dict[str, Kind] = {
     "full_attention": "full", "attention": "full", "*": "full",
     "sliding_attention": "sliding",
@@ -48,6 +51,7 @@ class AttentionLayer:
         head_dim: values of K per head and token; in a latent layer, of the one vector for all heads.
         head_dim_v: values of V per head and token; 0 in a latent layer.
         opaque_bytes: per token, where the layer has the same size in every cache dtype.
+        position: the number of the decoder layer in the model, from 0.
     """
 
     span: Span
@@ -56,6 +60,8 @@ class AttentionLayer:
     head_dim_v: int
     span_tokens: int | None = None
     opaque_bytes: int | None = None
+    # Layers that store the same are the same to the allocator.
+    position: int | None = field(default=None, compare=False)
 
     @property
     def is_latent(self) -> bool:
@@ -85,35 +91,55 @@ def layer_kinds(keys: Keys) -> list[Kind]:
     """
     kinds = _named(keys) or _patterned(keys)
     # The last layers of Gemma 3n and 4 read an earlier layer's K and V.
-    return kinds[: len(kinds) - keys.count("num_kv_shared_layers")]
+    shared = keys.count("num_kv_shared_layers")
+    if shared >= len(kinds):
+        raise keys.error("num_kv_shared_layers", f"{shared} of {len(kinds)} layers; use less than there are")
+    return kinds[: len(kinds) - shared]
+
+
+def layer_count(keys: Keys) -> int:
+    """Return how many decoder layers there are. Raises ConfigError: the config does not say, or says too many."""
+    listed = next((len(names) for key in _LISTS if (names := keys.names(key))), None)
+    # Nemotron-H's class takes the length of the list, whatever num_hidden_layers says.
+    if listed is not None and (keys.model_type == "nemotron_h" or keys.get(*_COUNTS) is None):
+        return listed
+    count = keys.required(*_COUNTS)
+    if count > _MOST_LAYERS:
+        raise keys.error("num_hidden_layers", f"{count} is too large; use up to {_MOST_LAYERS}")
+    return count
 
 
 def _named(keys: Keys) -> list[Kind] | None:
     """Read the kinds from a list of names, or from Nemotron-H's string of letters."""
-    for key in ("layer_types", "layers_block_type"):
+    for key in _LISTS:
         names = keys.names(key)
         if names:
-            layers = keys.required("num_hidden_layers", "n_layer", "n_layers")
-            if len(names) != layers:
-                raise keys.error(key, f"{len(names)} layers, but num_hidden_layers is {layers}")
-            return [_kind(keys, key, name) for name in names]
+            return _as_many_as_layers(keys, key, [_kind(keys, key, name) for name in names])
     pattern = keys.get("hybrid_override_pattern")
-    return [_kind(keys, "hybrid_override_pattern", letter) for letter in str(pattern)] if pattern else None
+    if not pattern:
+        return None
+    if not isinstance(pattern, str) or len(pattern) > _MOST_LAYERS:
+        raise keys.error("hybrid_override_pattern", f"{shown(pattern)} cannot be used; use one letter per layer")
+    return [_kind(keys, "hybrid_override_pattern", letter) for letter in pattern]
+
+
+def _as_many_as_layers(keys: Keys, key: str, kinds: list[Kind]) -> list[Kind]:
+    """Check that there is one kind per layer. Some models go on with the layers that only predict more tokens."""
+    layers = layer_count(keys)
+    if len(kinds) not in (layers, layers + keys.count("num_nextn_predict_layers")):
+        raise keys.error(key, f"{len(kinds)} layers, but num_hidden_layers is {layers}")
+    return kinds[:layers]
 
 
 def _kind(keys: Keys, key: str, name: str) -> Kind:
     if name not in _KIND_OF_NAME:
-        raise keys.error(key, f"{name!r} is not a known layer type; use: {', '.join(_KIND_OF_NAME)}")
+        raise keys.error(key, f"{shown(name)} is not a known layer type; use: {', '.join(_KIND_OF_NAME)}")
     return _KIND_OF_NAME[name]
 
 
 def _patterned(keys: Keys) -> list[Kind]:
     """Read the kinds from periods and indices."""
-    count = keys.required("num_hidden_layers", "n_layer", "n_layers", "num_layers")
-    if count > _MOST_LAYERS:
-        raise keys.error("num_hidden_layers", f"{count} is too large; use up to {_MOST_LAYERS}")
-    layers = range(count)
-
+    layers = range(layer_count(keys))
     if keys.model_type == "falcon_h1":
         return ["both" for _ in layers]
     if keys.model_type == "jamba":
@@ -128,7 +154,7 @@ def _patterned(keys: Keys) -> list[Kind]:
     ):
         if full is not None:
             return ["full" if i in full else "state" for i in layers]
-    numbered = _numbered(keys, layers)
+    numbered = _numbered(keys)
     if numbered:
         return numbered
     interval = keys.optional("full_attention_interval")
@@ -146,18 +172,16 @@ def _is_layout(key: str) -> bool:
     return bool(_LAYOUT.search(key)) and not _NO_LAYOUT.search(key)
 
 
-def _numbered(keys: Keys, layers: range) -> list[Kind] | None:
+def _numbered(keys: Keys) -> list[Kind] | None:
     """Read the kinds from a list of 0 and 1."""
     for key, kinds in _KINDS_OF_NUMBERS.items():
         numbers = keys.indices(key)
         if numbers is None:
             continue
-        if len(numbers) != len(layers):
-            raise keys.error(key, f"{len(numbers)} layers, but num_hidden_layers is {len(layers)}")
         other = next((number for number in numbers if number not in (0, 1)), None)
         if other is not None:
             raise keys.error(key, f"{other} cannot be used; use 0 or 1 per layer")
-        return [kinds[number] for number in numbers]
+        return _as_many_as_layers(keys, key, [kinds[number] for number in numbers])
     return None
 
 

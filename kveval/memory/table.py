@@ -41,7 +41,7 @@ def _budget(budget: Budget) -> str:
         return cache
     return (
         f"{cache} = {budget.memory_bytes / GIB:.2f} GiB x {budget.utilization} "
-        f"- {budget.weight_bytes / GIB:.2f} GiB of weights"
+        f"- {_human(budget.weight_bytes)} of weights"
     )
 
 
@@ -101,6 +101,11 @@ def _notes(sizes: MemoryEstimate) -> list[str]:
     too_large = [row.format for row in sizes.formats if not row.longest_context_tokens]
     if too_large:
         notes.append(f"Nothing fits in {', '.join(too_large)}: the server would not start, whatever the context.")
+    if sizes.budget.lfs_pointers:
+        notes.append(
+            f"The weights are not there: {sizes.budget.lfs_pointers} of their files are Git LFS pointers. They tell "
+            "the sizes. Run `git lfs pull` before you serve the model."
+        )
     if sizes.budget.memory_bytes is not None:
         notes.append(
             "Activations and CUDA graphs take memory too: this is the most that fits. With --cache, give the engine's "

@@ -22,6 +22,10 @@ _LFS_SIZE = re.compile(rb"^size (\d{1,15})$", re.MULTILINE)
 MOST_POINTER_BYTES = 1024
 
 
+class UnusableFileError(ValueError):
+    """What is wrong with a file, worded to follow its path: "is not a JSON object"."""
+
+
 @contextlib.contextmanager
 def reading(path: Path, key: str = "model") -> Iterator[None]:
     """Turn every failure to read `path`, a file or folder of a model, into a ConfigError of one line.
@@ -40,7 +44,7 @@ def reading(path: Path, key: str = "model") -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        raise ConfigError(f"{key}: {printable(path)} cannot be read: {_reason(error)}") from error
+        raise ConfigError(f"{key}: {printable(path)} {_reason(error)}") from error
 
 
 def printable(value: object) -> str:
@@ -54,18 +58,20 @@ def shown(value: object) -> str:
 
 
 def _reason(error: BaseException) -> str:
+    if isinstance(error, UnusableFileError):
+        return str(error)
     if isinstance(error, RecursionError):
-        return "it is nested too deeply"
+        return "cannot be read: it is nested too deeply"
     if isinstance(error, MemoryError):
-        return "it needs more memory than there is"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
+        return "cannot be read: it needs more memory than there is"
     if isinstance(error, UnicodeDecodeError):
-        return "it is not UTF-8 text"
-    said = printable(" ".join(str(error).split())) or "no reason given"
+        return "cannot be read: it is not UTF-8 text"
+    if isinstance(error, OSError) and error.strerror:
+        return f"cannot be read: {error.strerror}"
+    said = printable(" ".join(str(error).split())) or type(error).__name__
     if len(said) > _MOST_REASON_CHARACTERS:
         said = f"{said[:_MOST_REASON_CHARACTERS]}..."
-    return said if type(error) is ValueError else f"{type(error).__name__}: {said}"
+    return f"cannot be read: {said}"
 
 
 def read_json_object(path: Path, key: str = "model", most_bytes: int = _MOST_JSON_BYTES) -> dict[str, Any]:
@@ -79,9 +85,9 @@ def read_json_object(path: Path, key: str = "model", most_bytes: int = _MOST_JSO
         try:
             value = json.loads(text)
         except json.JSONDecodeError as error:
-            raise ValueError(f"it is not JSON: {error}") from error
+            raise UnusableFileError(f"is not readable as JSON: {error}") from error
         if not isinstance(value, dict):
-            raise ValueError("it is not a JSON object")
+            raise UnusableFileError("is not a JSON object")
         return value
 
 
@@ -89,17 +95,17 @@ def read_bytes(path: Path, most_bytes: int) -> bytes:
     """Return what a file holds, at most `most_bytes`.
 
     Raises:
-        ValueError: the file is larger, is a Git LFS pointer, or is no regular file. A pipe would wait for ever.
+        UnusableFileError: the file is larger, is a Git LFS pointer, or is no regular file. A pipe would wait for ever.
         OSError: it cannot be opened.
     """
     with open(path, "rb", opener=_open_at_once) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError("it is not a file")
+            raise UnusableFileError("is not a file")
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
-        raise ValueError(f"it has more than {most_bytes:,} bytes")
+        raise UnusableFileError(f"has more than {most_bytes:,} bytes")
     if content.startswith(_LFS_POINTER):
-        raise ValueError("it is a Git LFS pointer, not the file itself; use `git lfs pull` to fetch the file")
+        raise UnusableFileError("is a Git LFS pointer, not the file itself; use `git lfs pull` to fetch the file")
     return content
 
 

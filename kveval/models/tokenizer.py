@@ -8,16 +8,17 @@ from typing import Any
 from kveval.errors import ConfigError
 from kveval.models.folder import printable, read_bytes, read_json_object, reading
 
-_CUSTOM_CODE = (
-    "needs Python code of that folder, which kveval does not run; use a checkpoint with a tokenizer.json alone"
-)
+_CUSTOM_CODE = "needs Python code of that folder; if you trust it, use engine.args: {trust-remote-code: true}"
 # Where transformers looks for parts of a tokenizer, besides tokenizer.json itself.
 _JSON_FILES = ("config.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 _MOST_TEXT_BYTES = 100_000_000
 
 
-def load_tokenizer(folder: Path) -> Any:
-    """Return the transformers tokenizer of a model folder. Never uses the network, and runs no code of the folder.
+def load_tokenizer(folder: Path, trusts_code: bool = False) -> Any:
+    """Return the transformers tokenizer of a model folder. Never uses the network.
+
+    Args:
+        trusts_code: whether Python code that the folder holds may run.
 
     Raises:
         ConfigError: there is no fast tokenizer, or its files cannot be read. The message names the file.
@@ -28,11 +29,12 @@ def load_tokenizer(folder: Path) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        with reading(folder):
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        with reading(folder, "model: its tokenizer"):
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=trusts_code)
     except ConfigError as error:
+        # The library does not say which file it stumbled over.
         _check_files(folder)
-        if "trust_remote_code" in str(error):
+        if not trusts_code and "custom code" in str(error):
             raise ConfigError(f"model: the tokenizer of {printable(folder)} {_CUSTOM_CODE}") from error
         raise
     if getattr(tokenizer, "backend_tokenizer", None) is None:

@@ -17,7 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from kveval.errors import ConfigError
-from kveval.models.folder import MOST_POINTER_BYTES, pointer_size, printable, read_json_object, reading
+from kveval.models.folder import (
+    MOST_POINTER_BYTES,
+    UnusableFileError,
+    pointer_size,
+    printable,
+    read_json_object,
+    reading,
+)
 
 _MOST_HEADER_BYTES = 100_000_000
 _SIZE_BYTES = 8
@@ -102,23 +109,23 @@ def read_header(file: Path) -> dict[str, Tensor]:
     """Return the tensors of a safetensors file.
 
     Raises:
-        ValueError: the file is not safetensors, or holds less than its header says.
+        UnusableFileError: the file is not safetensors, or holds less than its header says.
         OSError: it cannot be opened.
     """
     with file.open("rb") as opened:
         beginning = opened.read(_SIZE_BYTES)
         header_bytes = struct.unpack("<Q", beginning)[0] if len(beginning) == _SIZE_BYTES else 0
         if not 2 <= header_bytes <= _MOST_HEADER_BYTES:
-            raise ValueError("it is not a safetensors file: it does not begin with the size of a header")
+            raise UnusableFileError("is not a safetensors file: it does not begin with the size of a header")
         text = opened.read(header_bytes)
     if len(text) < header_bytes:
-        raise ValueError("it is cut off inside its header; use a complete copy")
+        raise UnusableFileError("is cut off inside its header; use a complete copy")
     try:
         header = json.loads(text)
     except ValueError as error:
-        raise ValueError("it is not a safetensors file: its header is not JSON") from error
+        raise UnusableFileError("is not a safetensors file: its header is not JSON") from error
     if not isinstance(header, dict):
-        raise ValueError("it is not a safetensors file: its header is not a JSON object")
+        raise UnusableFileError("is not a safetensors file: its header is not a JSON object")
     tensors, end = {}, 0
     for name, entry in header.items():
         if name != "__metadata__":
@@ -126,7 +133,7 @@ def read_header(file: Path) -> dict[str, Tensor]:
             end = max(end, last)
     size, expected = file.stat().st_size, _SIZE_BYTES + header_bytes + end
     if size < expected:
-        raise ValueError(f"it is cut off: it has {size:,} of {expected:,} bytes; use a complete copy")
+        raise UnusableFileError(f"is cut off: it has {size:,} of {expected:,} bytes; use a complete copy")
     return tensors
 
 
@@ -147,7 +154,7 @@ def _tensor(name: str, entry: Any) -> tuple[Tensor, int]:
     fields = entry if isinstance(entry, dict) else {}
     dtype, shape, offsets = fields.get("dtype"), _sizes(fields.get("shape")), _sizes(fields.get("data_offsets"))
     if not isinstance(dtype, str) or shape is None or offsets is None or len(offsets) != 2:
-        raise ValueError(f"it is not a safetensors file: its header does not describe {printable(name)[:80]}")
+        raise UnusableFileError(f"is not a safetensors file: its header does not describe {printable(name)[:80]}")
     return Tensor(dtype, shape), offsets[1]
 
 
@@ -161,7 +168,7 @@ def _sizes(value: Any) -> tuple[int, ...] | None:
 def _indexed(folder: Path, index: Path, key: str) -> list[Path]:
     names = read_json_object(index, key).get("weight_map")
     if not isinstance(names, dict) or not names or not all(isinstance(name, str) for name in names.values()):
-        raise ConfigError(f"{key}: {printable(index)} cannot be read: it has no weight_map from tensors to files")
+        raise ConfigError(f"{key}: {printable(index)} has no weight_map from tensors to files")
     files = [folder / name for name in sorted(set(names.values()))]
     with reading(index, key):
         missing = next((file for file in files if not file.is_file()), None)

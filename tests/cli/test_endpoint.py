@@ -132,7 +132,7 @@ def test_a_password_in_an_address_is_refused_unseen(attached: Kveval) -> None:
 def test_load_of_servers_that_run(
     attached: Kveval, servers: dict[str, ScriptedEndpoint], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kveval.load.stage.ordinary_tokens", lambda _: tuple(range(100, 400)))
+    monkeypatch.setattr("kveval.load.stage.ordinary_tokens", lambda *_: tuple(range(100, 400)))
     for server in servers.values():
         server.handler = lambda *_: Reply("a quiet harbour town", finish_reason="length")
         server.tokenize = lambda text: [int(token) for token in PromptFormat.stand_in().encode(text)]

@@ -32,7 +32,7 @@ def config(
     stand_in: None, checkpoint: Path, installation: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> str:
     use_installation(monkeypatch, installation)
-    monkeypatch.setattr("kveval.load.stage.ordinary_tokens", lambda _: tuple(range(100, 400)))
+    monkeypatch.setattr("kveval.load.stage.ordinary_tokens", lambda *_: tuple(range(100, 400)))
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "nightly.yaml"
     given = {
@@ -115,7 +115,7 @@ def test_what_is_wrong_is_one_line(kveval: Kveval, config: str, flags: list[str]
 
 
 async def test_the_report_shows_it(plan_of: Callable[..., Plan], tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("kveval.load.stage.ordinary_tokens", lambda _: tuple(range(100, 400)))
+    monkeypatch.setattr("kveval.load.stage.ordinary_tokens", lambda *_: tuple(range(100, 400)))
     monkeypatch.setattr("kveval.measure.provenance.git_state", lambda _: None)
     out = tmp_path / "run"
     load = {"requests": 3, "output_tokens": 5, "prompt_lengths": [64], "concurrency": [2], "longest_context": False}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from support import DATA
 from support.commands import Kveval
+from support.model_folder import write_safetensors
 
 LLAMA = DATA / "configs" / "llama-3.1-8b.json"
 Memory = Callable[..., tuple[int, str, str]]
@@ -22,7 +23,8 @@ def model(tmp_path: Path) -> Path:
     folder = tmp_path / "llama"
     folder.mkdir()
     (folder / "config.json").write_text(LLAMA.read_text())
-    with (folder / "model.safetensors").open("wb") as file:
+    write_safetensors(folder / "model.safetensors", ["a"])
+    with (folder / "model.safetensors").open("r+b") as file:
         file.truncate(16 << 30)
     return folder
 
@@ -159,6 +161,26 @@ def test_configs_that_do_not_say(memory: Memory, model: Path, text: str, words: 
     assert len(err.splitlines()) == 1
     for word in words:
         assert word in err
+
+
+def test_weights_that_are_git_lfs_pointers_are_sized_and_said(memory: Memory, model: Path) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:46\nsize 4976698672\n"
+    (model / "model.safetensors").unlink()
+    for number in (1, 2):
+        (model / f"model-0000{number}-of-00002.safetensors").write_text(pointer)
+    code, out, err = memory(model, "--memory", "80GiB", "--formats", "bf16", "--lengths", "32k")
+    assert code == 0, err
+    said = " ".join(out.split())
+    assert "- 9.27 GiB of weights" in said
+    assert "The weights are not there: 2 of their files are Git LFS pointers" in said
+
+
+def test_weights_that_are_cut_off_are_refused(memory: Memory, model: Path) -> None:
+    (model / "model.safetensors").write_bytes(b"weights")
+    code, out, err = memory(model, "--memory", "80GiB")
+    assert (code, out) == (2, "")
+    assert "model.safetensors is not a safetensors file" in err
+    assert memory(model, "--memory", "80GiB", "--weights", "16GiB")[0] == 0
 
 
 def test_no_such_model(memory: Memory) -> None:

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kveval.errors import UsageError
-from kveval.memory.budget import GIB, make_budget, parse_size, weight_bytes
+from kveval.memory.budget import GIB, make_budget, parse_size
+from kveval.models.weights import Weights
 
 
 @pytest.mark.parametrize(
@@ -27,39 +26,16 @@ def test_a_text_that_is_not_a_size_is_refused(text: str) -> None:
         parse_size(text, "--memory")
 
 
-def test_weights_are_counted_once(tmp_path: Path) -> None:
-    assert weight_bytes(tmp_path) is None
-    (tmp_path / "pytorch_model.bin").write_bytes(b"w" * 100)
-    assert weight_bytes(tmp_path) == 100
-    (tmp_path / "consolidated.safetensors").write_bytes(b"w" * 90)
-    assert weight_bytes(tmp_path) == 90
-    (tmp_path / "model-1.safetensors").write_bytes(b"w" * 40)
-    (tmp_path / "model-2.safetensors").write_bytes(b"w" * 50)
-    assert weight_bytes(tmp_path) == 90
-    (tmp_path / "extra.safetensors").write_bytes(b"w" * 7)
-    assert weight_bytes(tmp_path) == 97
-    index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors", "c": "model-2.safetensors"}}
-    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
-    assert weight_bytes(tmp_path) == 90
-
-
-@pytest.mark.parametrize("index", ["[", "[]", "{}", '{"weight_map": []}', '{"weight_map": {"a": "gone.safetensors"}}'])
-def test_a_broken_index_is_ignored(tmp_path: Path, index: str) -> None:
-    (tmp_path / "model.safetensors.index.json").write_text(index)
-    (tmp_path / "model.safetensors").write_bytes(b"w" * 10)
-    assert weight_bytes(tmp_path) == 10
-
-
-def test_budget(tmp_path: Path) -> None:
-    (tmp_path / "model.safetensors").write_bytes(b"w" * 1000)
-    assert make_budget(tmp_path) is None
-    budget = make_budget(tmp_path, memory="1GiB", utilization=0.5)
+def test_budget() -> None:
+    files = Weights(1000)
+    assert make_budget(files) is None
+    budget = make_budget(files, memory="1GiB", utilization=0.5)
     assert budget is not None
     assert (budget.cache_bytes, budget.weight_bytes) == (GIB // 2 - 1000, 1000)
-    shared = make_budget(tmp_path, 4, memory="80GiB", weights="100GiB")
+    shared = make_budget(files, 4, memory="80GiB", weights="100GiB")
     assert shared is not None
     assert (shared.cache_bytes, shared.weight_bytes) == ((72 - 25) * GIB, 25 * GIB)
-    given = make_budget(tmp_path, cache="2GiB")
+    given = make_budget(None, cache="2GiB")
     assert given is not None
     assert (given.cache_bytes, given.memory_bytes) == (2 * GIB, None)
 
@@ -80,8 +56,8 @@ def test_budget(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_invalid_budgets_are_refused(tmp_path: Path, flags: dict[str, Any], words: list[str]) -> None:
+def test_invalid_budgets_are_refused(flags: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
-        make_budget(tmp_path, **flags)
+        make_budget(None, **flags)
     for word in words:
         assert word in str(caught.value)

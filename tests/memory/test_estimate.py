@@ -46,6 +46,12 @@ KIB = 1024
         ("deepseek-v3", "int8", 61 * (512 + 64 + 8), 0),
         # 512 FP8 values, 4 float32 scales, 64 bfloat16 values
         ("deepseek-v3", "fp8_ds_mla", 61 * (512 + 4 * 4 + 64 * 2), 0),
+        # full layers have 4 KV heads of 512, by per_layer_config; the others 16 of 256
+        ("gemma-4-31b", "bf16", 10 * 2 * 4 * 512 * 2, 50 * 2 * 16 * 256 * 2),  # 81,920
+        ("nemotron-3-nano", "bf16", 6 * 2 * 2 * 128 * 2, 0),  # 6,144
+        ("deepseek-ocr", "bf16", 12 * 2 * 10 * 128 * 2, 0),  # 61,440
+        # the key of the indexer takes 132 bytes in every format
+        ("deepseek-v3.2", "bf16", 61 * (576 * 2 + 132), 0),
         # multi-query: num_kv_heads says 71 and does not count; head size 4544 / 71 = 64
         ("falcon-7b", "bf16", 32 * 1 * 2 * 64 * 2, 0),  # 8 KiB
         # multi-query by its class's default name; head size 6144 / 48 = 128

@@ -46,6 +46,7 @@ def test_layers_with_other_heads_share_pages_by_their_tokens() -> None:
     config = {
         "model_type": "gemma4_text", "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 8,
         "head_dim": 256, "global_head_dim": 512, "num_global_key_value_heads": 2, "sliding_window": 64,
+        "attention_k_eq_v": True,
         "layer_types": ["sliding_attention", "full_attention"] * 2,
     }  # fmt: skip
     row = estimate(config, "config.json", window=None, formats=["bf16"], lengths=[4096]).formats[0]

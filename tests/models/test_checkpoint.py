@@ -156,7 +156,7 @@ def test_no_checkpoint_is_named_with_what_is_allowed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("{", "it is not JSON"), ("[]", "it is not a JSON object"), ("[" * 100_000, "nested too deeply")],
+    [("{", "is not readable as JSON"), ("[]", "is not a JSON object"), ("[" * 100_000, "nested too deeply")],
 )
 def test_a_broken_config_is_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):

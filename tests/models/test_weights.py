@@ -63,7 +63,7 @@ def test_a_git_lfs_pointer_tells_the_size_of_its_file(tmp_path: Path) -> None:
 )
 def test_what_is_not_safetensors_is_named_in_one_line(tmp_path: Path, content: bytes, reason: str) -> None:
     (tmp_path / "a.safetensors").write_bytes(content)
-    with pytest.raises(ConfigError, match=rf"^model: .*a\.safetensors cannot be read: .*{reason}") as refused:
+    with pytest.raises(ConfigError, match=rf"^model: .*a\.safetensors .*{reason}") as refused:
         read_weights(tmp_path)
     assert "\n" not in str(refused.value)
     assert count_scales(tmp_path) is None
@@ -98,11 +98,11 @@ def test_missing_shards_are_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("index", "reason"),
     [
-        ("[", "it is not JSON"),
-        ("[]", "it is not a JSON object"),
-        ("{}", "it has no weight_map"),
-        ('{"weight_map": []}', "it has no weight_map"),
-        ('{"weight_map": {"a": 1}}', "it has no weight_map"),
+        ("[", "is not readable as JSON"),
+        ("[]", "is not a JSON object"),
+        ("{}", "has no weight_map"),
+        ('{"weight_map": []}', "has no weight_map"),
+        ('{"weight_map": {"a": 1}}', "has no weight_map"),
         ('{"weight_map": {"a": "gone.safetensors"}}', r"gone\.safetensors is missing, which .*index\.json names"),
     ],
 )

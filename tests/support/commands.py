@@ -49,6 +49,6 @@ def answer_loads(monkeypatch: pytest.MonkeyPatch, engines: ScriptedEngines) -> S
     """Makes every load measurement use scripted engines and made-up prompts."""
     open_engine: Any = engines
     monkeypatch.setattr(load, "run_load", partial(run_load, open_engine=open_engine))
-    monkeypatch.setattr("kveval.load.stage.ordinary_tokens", lambda _: tuple(range(100, 400)))
+    monkeypatch.setattr("kveval.load.stage.ordinary_tokens", lambda *_: tuple(range(100, 400)))
     monkeypatch.setattr("kveval.measure.provenance.git_state", lambda _: None)
     return engines

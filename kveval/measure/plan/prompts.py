@@ -71,13 +71,13 @@ def plan_prompts(variants: PlannedVariants, tasks: PlannedTasks) -> PlannedPromp
 def read_prompts(config: SweepConfig, model: Path, tasks: PlannedTasks) -> PlannedPrompts:
     """Does what `plan_prompts` does for the checkpoint in one folder, without the checks."""
     prompt_format = read_prompt_format(config, model)
-    template = ChatTemplate(model, config.chat_template_kwargs, server_template(config))
+    template = ChatTemplate(model, config.chat_template_kwargs, server_template(config), trusts_code(config))
     routes = {name: choose_route(task, config, template) for name, task in tasks.by_name.items()}
     return PlannedPrompts(prompt_format, template, {name: route for name, route in routes.items() if route is not None})
 
 
 def read_prompt_format(config: SweepConfig, model: Path) -> PromptFormat:
-    return PromptFormat.load(model, config.prompt_style, config.chat_template_kwargs)
+    return PromptFormat.load(model, config.prompt_style, config.chat_template_kwargs, trusts_code(config))
 
 
 def check_same_prompts(variants: PlannedVariants, prompt_format: PromptFormat) -> None:
@@ -142,6 +142,11 @@ def server_template(config: SweepConfig) -> str | None:
         return Path(value).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"engine.args.chat-template: {value} cannot be read; use a template file") from error
+
+
+def trusts_code(config: SweepConfig) -> bool:
+    """Whether an engine is started with a flag that lets it run Python code of the model folder."""
+    return any(flags.get("trust-remote-code") not in (None, False) for flags in _flags_by_variant(config).values())
 
 
 def _flags_by_variant(config: SweepConfig) -> dict[str, dict[str, Any]]:

@@ -39,16 +39,20 @@ class ChatTemplate:
     Args:
         variables: variables of the template, such as ``{"enable_thinking": False}``.
         template: replaces the model's own template, as the engine's ``--chat-template`` does.
+        trusts_code: whether Python code that the folder holds may run, to make its tokenizer.
     """
 
-    def __init__(self, model_dir: Path, variables: Mapping[str, Any], template: str | None = None) -> None:
+    def __init__(
+        self, model_dir: Path, variables: Mapping[str, Any], template: str | None = None, trusts_code: bool = False
+    ) -> None:
         self._model_dir = model_dir
+        self._trusts_code = trusts_code
         self._template = template
         self.variables = dict(variables)
 
     @cached_property
     def _tokenizer(self) -> Any:
-        tokenizer = load_tokenizer(self._model_dir)
+        tokenizer = load_tokenizer(self._model_dir, self._trusts_code)
         if not (tokenizer.chat_template or self._template):
             raise ConfigError(f"messages need a chat template and {self._model_dir} has none; use prompt")
         return tokenizer

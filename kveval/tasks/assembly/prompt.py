@@ -70,18 +70,20 @@ class PromptFormat:
         model_dir: Path,
         style: Literal["auto", "chat", "completion"] = "auto",
         chat_template_kwargs: Mapping[str, Any] | None = None,
+        trusts_code: bool = False,
     ) -> PromptFormat:
         """Reads the tokenizer of a model directory. Never uses the network.
 
         Args:
             style: ``auto`` is chat when the model has a chat template.
             chat_template_kwargs: variables of the template, e.g. ``{"enable_thinking": False}``.
+            trusts_code: whether Python code that the folder holds may run, to make its tokenizer.
 
         Raises:
             ConfigError: no usable tokenizer there, or chat is asked of a model without a template.
             PlanError: the tokenizer cannot spell text exactly.
         """
-        tokenizer = load_tokenizer(model_dir)
+        tokenizer = load_tokenizer(model_dir, trusts_code)
         with reading(model_dir):
             return cls._of(tokenizer, model_dir, style, chat_template_kwargs or {})
 
