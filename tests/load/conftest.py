@@ -15,7 +15,7 @@ from kveval.load.plan import LoadPlan, make_load_plan
 
 @pytest.fixture(autouse=True)
 def _stand_in_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kveval.load.stage.ordinary_tokens", lambda _: TOKENS)
+    monkeypatch.setattr("kveval.load.stage.ordinary_tokens", lambda *_: TOKENS)
     monkeypatch.setattr("kveval.measure.provenance.git_state", lambda _: None)
 
 
