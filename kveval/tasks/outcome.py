@@ -7,7 +7,8 @@ from typing import Any
 
 from kveval.run.records import Outcome
 from kveval.tasks.scoring.abstention import abstains
-from kveval.tasks.scoring.text import VALUES, answer_of
+from kveval.tasks.scoring.reasoning import answer_of
+from kveval.tasks.scoring.text import VALUES
 
 
 def classify(

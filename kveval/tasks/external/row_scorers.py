@@ -19,7 +19,8 @@ import regex
 from kveval.tasks.scoring.call_match import same_in_any_order
 from kveval.tasks.scoring.calls import UnreadableCallsError, calls_in, is_silent
 from kveval.tasks.scoring.json_answers import json_values, loads, same_json
-from kveval.tasks.scoring.text import PROSE, answer_of
+from kveval.tasks.scoring.reasoning import answer_of
+from kveval.tasks.scoring.text import PROSE
 
 NORMALIZER = PROSE
 LONGEST_PATTERN = 1000

@@ -22,8 +22,6 @@ import regex
 
 from kveval.tasks.scoring.numbers import LONG_NUMBER_DIGITS, by_value, join_thousands, mark_narrow_spaces
 
-_TAG = r"(?:think(?:ing)?|thought|reasoning)"
-_THINKING = re.compile(rf"^.*</{_TAG}>|<{_TAG}>.*$", re.DOTALL | re.IGNORECASE)
 _NUMBER_WORDS = {
     word: str(number)
     for number, word in enumerate(
@@ -162,12 +160,3 @@ PROSE = Normalizer(joins_apostrophes=True, drops_articles=True, number_words=Tru
 
 CODE = Normalizer(case_sensitive=True, identifiers=True)
 """Names and values of source code."""
-
-
-def answer_of(output: str) -> str:
-    """Returns the output without its thinking, stripped of surrounding white space.
-
-    A block that never closes is all thinking. A chat template may open the block in the prompt, so everything before
-    the last closing tag is thinking too.
-    """
-    return _THINKING.sub("", output).strip()

@@ -16,7 +16,7 @@ from kveval.tasks.families.coverage import scorers as coverage
 from kveval.tasks.families.long_decode import scorers as long_decode
 from kveval.tasks.families.multidoc_qa import scorers as multidoc_qa
 from kveval.tasks.families.needle import scorers as needle
-from kveval.tasks.scoring.text import CODE, PROSE, VALUES, Normalizer, answer_of, chooses, is_choice
+from kveval.tasks.scoring.text import CODE, PROSE, VALUES, Normalizer, chooses, is_choice
 
 TABLE = yaml.safe_load((DATA / "normalizer.yaml").read_text(encoding="utf-8"))
 IN_USE = {"values": VALUES, "prose": PROSE, "code": CODE}
@@ -98,17 +98,3 @@ def test_only_words_that_prose_is_full_of_need_their_spelling():
     assert is_choice(["the"])
     assert not is_choice(["b"])
     assert not is_choice([])
-
-
-@pytest.mark.parametrize(
-    ("output", "answer"),
-    [
-        ("no thoughts", "no thoughts"),
-        ("<think>a</think>b<think>c</think> d ", "d"),
-        ("the template opened the block</think>\n\nd", "d"),
-        ("<think>never closed", ""),
-        ("<Reasoning>a</REASONING>d", "d"),
-    ],
-)
-def test_an_answer_is_what_follows_the_last_thought(output, answer):
-    assert answer_of(output) == answer

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Sequence
 
 from kveval.tasks.scoring.calls import statements_of
-from kveval.tasks.scoring.text import answer_of
+from kveval.tasks.scoring.reasoning import answer_in
 
 _FENCED = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _BEGINS_CODE = re.compile(r"[ \t]*(?:(?:def|async def|class|import|from)\b|@|[A-Za-z_]\w*(?:\s*:\s*[^\s=]+)?\s*=(?!=))")
@@ -29,7 +29,7 @@ def program_of(text: str, function: str, lead: str = "") -> str | None:
         lead: text that the model had to continue; it ends with the function's first line. An output that does not
             define the function continues it.
     """
-    text = answer_of_code(text)
+    text = answer_in(text).rstrip()
     defines = re.compile(rf"^[ \t]*def {function}\(", re.MULTILINE)
     fenced = [block for block in fenced_blocks(text) if defines.search(block)]
     if fenced:
@@ -39,13 +39,6 @@ def program_of(text: str, function: str, lead: str = "") -> str | None:
     begins = lead.rpartition("```python\n")[2]
     body = text.split("```")[0]
     return f"{begins}{body}" if begins and body.strip() and body[:1].isspace() else None
-
-
-def answer_of_code(text: str) -> str:
-    """Returns the output without its thinking, and with the indentation of its first line."""
-    answer = answer_of(text)
-    before = text[: text.rfind(answer)] if answer else ""
-    return before[len(before.rstrip()) :] + answer
 
 
 def _lines_of_code(lines: Sequence[str], defines: re.Pattern[str]) -> str:

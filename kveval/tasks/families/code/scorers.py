@@ -13,7 +13,8 @@ from typing import Any
 
 from kveval.tasks.families.code.answers import LONGEST_SIGNATURE_CHARACTERS, canonical, program_of, signature_in
 from kveval.tasks.scoring import sandbox
-from kveval.tasks.scoring.text import CODE, answer_of
+from kveval.tasks.scoring.reasoning import answer_of
+from kveval.tasks.scoring.text import CODE
 
 NORMALIZER = CODE
 

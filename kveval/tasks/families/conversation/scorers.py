@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kveval.tasks.families.needle.scorers import NORMALIZER, values_named
-from kveval.tasks.scoring.text import answer_of
+from kveval.tasks.scoring.reasoning import answer_of
 
 
 def latest_value(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kveval.tasks.scoring.numbers import LONG_NUMBER_DIGITS
-from kveval.tasks.scoring.text import VALUES, answer_of
+from kveval.tasks.scoring.reasoning import answer_of
+from kveval.tasks.scoring.text import VALUES
 
 NORMALIZER = VALUES
 _SENTENCE_END = re.compile(r"[\n;]|(?<=[.!?])\s")

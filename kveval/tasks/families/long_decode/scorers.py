@@ -9,7 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 from kveval.tasks.scoring.numbers import by_value
-from kveval.tasks.scoring.text import Normalizer, answer_of
+from kveval.tasks.scoring.reasoning import answer_of
+from kveval.tasks.scoring.text import Normalizer
 
 NORMALIZER = Normalizer()
 

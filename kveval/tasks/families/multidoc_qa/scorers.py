@@ -26,7 +26,8 @@ from typing import Any
 
 from kveval.tasks.corpora.documents import DOCUMENT_ID
 from kveval.tasks.scoring.abstention import abstains
-from kveval.tasks.scoring.text import PROSE, answer_of
+from kveval.tasks.scoring.reasoning import answer_of
+from kveval.tasks.scoring.text import PROSE
 
 NORMALIZER = PROSE
 # "one of the rules" names no number, so a guess is looked for in digits only.

@@ -15,7 +15,8 @@ from typing import Any
 
 from kveval.tasks.corpora.words import MADE_UP_WORD
 from kveval.tasks.scoring.abstention import abstains
-from kveval.tasks.scoring.text import VALUES, answer_of, holds
+from kveval.tasks.scoring.reasoning import answer_of
+from kveval.tasks.scoring.text import VALUES, holds
 
 NORMALIZER = VALUES
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kveval.tasks.scoring.json_answers import json_values, same_json
-from kveval.tasks.scoring.text import answer_of
+from kveval.tasks.scoring.reasoning import answer_of
 
 
 def extracted(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:

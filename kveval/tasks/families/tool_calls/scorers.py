@@ -8,7 +8,7 @@ from typing import Any
 
 from kveval.tasks.scoring.call_match import fits_schema, same_calls
 from kveval.tasks.scoring.calls import UnreadableCallsError, calls_in, is_silent
-from kveval.tasks.scoring.text import answer_of
+from kveval.tasks.scoring.reasoning import answer_of
 
 
 def called(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
