@@ -14,6 +14,7 @@
     ├── InfrastructureError        3  the input may be right; the engine, the machine or the network failed
     │   ├── EngineError               an engine did not start, died or hung
     │   ├── FactsError                an engine does something other than it was asked to
+    │   │   └── FactsChangedError     an engine does something other than it did before
     │   ├── DataError                 texts or models could not be fetched, or do not match their hash
     │   ├── FileAccessError           the system does not let a path be used, or standard output takes no more
     │   └── InternalError         70  kveval itself failed, which says nothing about the caches
@@ -109,6 +110,10 @@ class EngineError(InfrastructureError):
 
 
 class FactsError(InfrastructureError):
+    pass
+
+
+class FactsChangedError(FactsError):
     pass
 
 

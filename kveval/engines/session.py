@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -10,9 +11,10 @@ from pathlib import Path
 
 from kveval.engines.base import Engine, OnStatus, OpenEngine, ServerPlan
 from kveval.engines.client.client import Client
+from kveval.engines.presence import Presence, presence
 from kveval.engines.smoke import smoke
 from kveval.engines.variants import ResolvedVariant
-from kveval.run.facts import Facts, Finding
+from kveval.run.facts import Facts, Finding, SecondLook
 from kveval.run.manifest import SmokeResult
 from kveval.tasks.sample import Prompt
 
@@ -41,12 +43,16 @@ class Session:
         facts: what `establish` found; nothing before.
     """
 
-    def __init__(self, plan: ServerPlan, variant: ResolvedVariant, engine: Engine, ready_seconds: float) -> None:
+    def __init__(
+        self, plan: ServerPlan, variant: ResolvedVariant, engine: Engine, log_path: Path, ready_seconds: float
+    ) -> None:
         self.variant = variant
         self.engine = engine
         self.ready_seconds = ready_seconds
         self.established = Established(Facts(), SmokeResult(), [])
         self._plan = plan
+        self._log_path = log_path
+        self._presence = Presence()
 
     @property
     def facts(self) -> Facts:
@@ -79,7 +85,22 @@ class Session:
         facts = _with_capacity_ratio(await self.engine.facts(), baseline)
         findings = self.engine.findings(facts, baseline if baseline.is_established else None)
         self.established = Established(facts, smoke_result, [*findings, *smoke_findings])
+        self._presence = await self._look_at_processes()
         return self.established
+
+    async def look_again(self) -> SecondLook:
+        """Reads the facts once more and compares them with those of `establish`. Costs a few small requests.
+
+        Raises:
+            EngineError: the server does not answer.
+        """
+        look = self.facts.compared_with(await self.engine.facts())
+        elsewhere = dict(self._presence.compared_with(await self._look_at_processes()))
+        return SecondLook({**look.changed, **elsewhere}, look.untold)
+
+    async def _look_at_processes(self) -> Presence:
+        # Looking through the processes of a large machine takes a moment, in which answers arrive.
+        return await asyncio.to_thread(lambda: presence(self.engine.processes(), self.engine.base_url, self._log_path))
 
 
 @contextlib.asynccontextmanager
@@ -98,7 +119,7 @@ async def open_session(
     try:
         launched = time.monotonic()
         await engine.start(on_status)
-        yield Session(plan, variant, engine, time.monotonic() - launched)
+        yield Session(plan, variant, engine, log_path, time.monotonic() - launched)
     finally:
         on_status("stopping the engine" if is_launched else "leaving the server as it is")
         await engine.stop()

@@ -14,7 +14,7 @@ import psutil
 from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.client import Client
 from kveval.engines.client.request import EngineRequest
-from kveval.engines.metrics import counters
+from kveval.engines.counter_log import CounterLog
 from kveval.load.prompts import Remake, arrivals_s, prompts, warmup_prompts
 from kveval.load.sample import Samples, device_bytes, sampling
 from kveval.run.load_results import Level
@@ -31,15 +31,14 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """What happened during one level. `before` and `after`: the server's counters around the counted requests."""
+    """What happened during one level. `counters`: the server's, around the counted requests."""
 
     level: Level
     warmup: list[Sent]
     sent: list[Sent]
     duration_s: float
     samples: Samples
-    before: dict[str, float]
-    after: dict[str, float]
+    counters: CounterLog
     device_bytes: int | None
 
 
@@ -65,7 +64,8 @@ async def drive(
     """
     first = map(remake, warmup_prompts(level, tokens))
     warmup = await _closed(first, level.concurrency or 1, client, level, f"{salt}-warmup")
-    before = counters(await client.metrics_text())
+    counters = CounterLog()
+    counters.read(await client.metrics_text(), 0)
     async with sampling(client, processes, sample_interval_s) as samples:
         started = time.perf_counter()
         pending = map(remake, prompts(level, tokens))
@@ -74,9 +74,9 @@ async def drive(
         else:
             sent = await _closed(pending, level.concurrency or 1, client, level, salt, is_gone)
         duration_s = time.perf_counter() - started
-    after = counters(await client.metrics_text())
+    counters.read(await client.metrics_text(), len(sent))
     on_device = await asyncio.to_thread(device_bytes, processes)
-    return Driven(level, warmup, sent, duration_s, samples, before, after, on_device)
+    return Driven(level, warmup, sent, duration_s, samples, counters, on_device)
 
 
 async def first_token(client: Client, tokens: tuple[int, ...], salt: str) -> EngineAnswer:

@@ -68,10 +68,9 @@ def _gaps(sent: Sent) -> Iterator[float]:
 
 
 def _counted(driven: Driven, name: str) -> int | None:
-    """Returns how much a counter of the server rose. None if the server has no such counter."""
-    if name not in driven.before or name not in driven.after:
-        return None
-    return round(driven.after[name] - driven.before[name])
+    """Returns how much a counter of the server rose. None if that cannot be known."""
+    rise = driven.counters.added.get(name) if driven.counters.is_continuous else None
+    return None if rise is None else round(rise)
 
 
 def _findings(driven: Driven) -> Iterator[Finding]:
@@ -95,6 +94,9 @@ def _findings(driven: Driven) -> Iterator[Finding]:
             f"{level.name}: {hits} of {asked} prompt tokens came from the prefix cache though every prompt is unique: "
             "times to the first token are too good",
         )
+    for finding in driven.counters.findings():
+        message = f"{level.name}: {finding.message}"
+        yield Finding(level=finding.level, code=f"load_{finding.code}", message=message)
     preempted = _counted(driven, "preemptions")
     if preempted:
         message = f"{level.name}: {preempted} preemptions: the cache did not hold what was in flight"

@@ -9,15 +9,19 @@ from dataclasses import dataclass, field
 
 from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.client import Client
-from kveval.engines.metrics import counters
+from kveval.engines.counter_log import CounterLog
 from kveval.engines.session import Session
-from kveval.measure.counters import Counted, planned_hit_tokens
-from kveval.measure.haystacks import group_by_haystack
+from kveval.errors import EngineError
+from kveval.measure.haystacks import HaystackSamples, group_by_haystack
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
 from kveval.measure.records import record_of, request_of
 from kveval.measure.schedule import ask_all
+from kveval.measure.watch.blocks import Blocks
+from kveval.measure.watch.counters import Counted, planned_hit_tokens
+from kveval.measure.watch.facts import FactsWatch
 from kveval.run.directory import RunDirectory
+from kveval.run.records import SentinelRecord
 from kveval.tasks.sample import Sample
 
 # After so many failures of the server in a row it counts as broken, even if its process lives on.
@@ -39,6 +43,9 @@ class Remaining:
         self._samples = {sample.sample_id: sample for sample in samples}
         self._in_flight: set[str] = set()
         self._suspects: set[str] = set()
+
+    def __contains__(self, sample: Sample) -> bool:
+        return sample.sample_id in self._samples
 
     def begin(self, sample: Sample) -> None:
         self._in_flight.add(sample.sample_id)
@@ -63,7 +70,9 @@ class SampleAsker:
     """Asks every sample of `remaining` on one launch, and appends each record as it comes.
 
     Attributes:
+        order: the place of every haystack in the order of asking, by its id.
         tokens: prompt and output tokens of each sample, by its id, for the progress bar.
+        blocks: says when the server is looked at again, and what it is asked again.
         is_last_launch: keep the failures of a broken server as records. Otherwise the next launch asks again.
         counted: what the server did while it was asked.
     """
@@ -74,43 +83,86 @@ class SampleAsker:
     session: Session
     client: Client
     remaining: Remaining
+    order: Mapping[str, int]
     tokens: Mapping[str, int]
+    blocks: Blocks
+    watch: FactsWatch
     is_last_launch: bool
     counted: Counted = field(default_factory=Counted, init=False)
+    _log: CounterLog = field(default_factory=CounterLog, init=False)
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _answered: list[Sample] = field(default_factory=list, init=False)
     _failures_in_a_row: int = field(default=0, init=False)
 
     async def ask(self) -> None:
-        """Asks what remains. Raises ServerBrokenError if the server broke: what is not answered remains."""
-        facts = self.session.facts
-        before, started = counters(await self.client.metrics_text()), time.monotonic()
+        """Asks what remains.
+
+        Raises:
+            ServerBrokenError: the server broke. What is not answered remains.
+            FactsChangedError: the server does something other than it did before.
+        """
+        started = time.monotonic()
+        await self._read_counters()
         try:
-            unsuspected = group_by_haystack(self.remaining.unsuspected())
-            await ask_all(unsuspected, self._ask_one, facts, max_in_flight=self.plan.config.requests.max_in_flight)
-            await ask_all(group_by_haystack(self.remaining.suspects()), self._ask_one, facts, max_in_flight=1)
+            unsuspected = self._in_order(self.remaining.unsuspected())
+            await self._ask_all(unsuspected, max_in_flight=self.plan.config.requests.max_in_flight)
+            await self._ask_all(self._in_order(self.remaining.suspects()), max_in_flight=1)
+            while sentinel := self.blocks.sentinel():
+                await self._ask_all([sentinel], max_in_flight=1)
         finally:
             seconds = time.monotonic() - started
-            after = counters(await self.client.metrics_text())
-            planned = planned_hit_tokens(self._answered, facts.block_size or 16)
-            added = {name: value - before.get(name, 0.0) for name, value in after.items()}
-            self.counted = Counted(added, seconds, planned)
+            await self._read_counters()
+            planned = planned_hit_tokens(self._answered, self.session.facts.block_size or 16)
+            self.counted = Counted(self._log, seconds, planned)
+
+    def _in_order(self, samples: list[Sample]) -> list[HaystackSamples]:
+        return sorted(group_by_haystack(samples), key=lambda haystack: self.order[haystack.haystack_id])
+
+    async def _ask_all(self, haystacks: list[HaystackSamples], *, max_in_flight: int) -> None:
+        await ask_all(
+            haystacks, self._ask_one, self.session.facts, max_in_flight=max_in_flight, due=self.blocks.sentinel
+        )
+
+    async def _read_counters(self) -> None:
+        self._log.read(await self.client.metrics_text(), self.blocks.answered)
 
     async def _ask_one(self, sample: Sample) -> None:
-        self.remaining.begin(sample)
+        # What is answered already is asked again as a sentinel.
+        is_sentinel, asked_after = sample not in self.remaining, self.blocks.answered
+        if not is_sentinel:
+            self.remaining.begin(sample)
         answer = await self.client.ask(request_of(sample))
         broken = await self._why_broken(answer)
         name = self.session.variant.name
         # Scoring may run code for seconds. It must not delay the timestamps of other answers.
         record = await asyncio.to_thread(record_of, sample, self.plan.tasks[sample.task], name, answer)
-        self.run.append(record)
-        self.remaining.done(sample)
-        self._answered.append(sample)
-        self.reporter.answered(record, self.tokens[sample.sample_id])
+        if is_sentinel:
+            self.run.append_sentinel(SentinelRecord(**dict(record), asked_after=asked_after))
+        else:
+            self.run.append(record)
+            self.remaining.done(sample)
+            self._answered.append(sample)
+            self.reporter.answered(record, self.tokens[sample.sample_id])
         failures = self._failures_in_a_row = self._failures_in_a_row + 1 if answer.is_server_failure else 0
         if failures >= _MAX_FAILURES_IN_A_ROW:
             broken = broken or f"{failures} requests in a row failed, the last with {answer.error_message}"
+        is_block_over = not is_sentinel and self.blocks.answer(record)
         if broken:
             raise ServerBrokenError(broken)
+        if is_block_over:
+            await self._look_again()
+
+    async def _look_again(self) -> None:
+        """Reads counters and facts at the end of a block. Other questions go on being asked meanwhile."""
+        # One reading at a time: of two that overtake each other, the older one would look like a restart.
+        async with self._looking:
+            await self._read_counters()
+            try:
+                await self.watch.look(self.session, self.blocks.answered)
+            except EngineError as error:
+                # Only the last reading must succeed: it vouches for all answers since the one before.
+                if self.blocks.is_over:
+                    raise ServerBrokenError(str(error)) from error
 
     async def _why_broken(self, answer: EngineAnswer) -> str | None:
         """Returns why the server must not be asked again. Raises ServerBrokenError if the answer must not be kept."""

@@ -26,6 +26,7 @@ class TokenBudget:
     def __init__(self, limit_tokens: int | None) -> None:
         self._limit = limit_tokens
         self._used = 0
+        self._turn = asyncio.Lock()
         self._freed = asyncio.Condition()
 
     @property
@@ -34,13 +35,16 @@ class TokenBudget:
 
     @asynccontextmanager
     async def hold(self, tokens: int) -> AsyncIterator[None]:
-        """Waits until `tokens` fit. More than the whole budget waits until nothing else is in flight."""
+        """Waits until `tokens` fit. More than the whole budget waits until nothing else is in flight.
+
+        Who came first is served first: a long context is not overtaken by short ones until the end of the run.
+        """
         limit = self._limit
         if limit is None:
             yield
             return
         wanted = min(tokens, limit)
-        async with self._freed:
+        async with self._turn, self._freed:
             await self._freed.wait_for(lambda: self._used + wanted <= limit)
             self._used += wanted
         try:
@@ -51,18 +55,24 @@ class TokenBudget:
                 self._freed.notify_all()
 
 
+def nothing_due() -> HaystackSamples | None:
+    return None
+
+
 async def ask_all(
     haystacks: Iterable[HaystackSamples],
     ask: Callable[[Sample], Awaitable[None]],
     facts: Facts,
     *,
     max_in_flight: int,
+    due: Callable[[], HaystackSamples | None] = nothing_due,
 ) -> None:
     """Asks every sample once. An exception of `ask` cancels the rest and is raised as it is.
 
     Args:
         facts: of the server. Its KV cache limits the tokens in flight. If the samples of a haystack do not fit all at
             once, they are asked as they fit, in the worst case one at a time.
+        due: returns what is asked before the next haystack, or None.
     """
     capacity = facts.kv_capacity_tokens
     limit = max(int(capacity * _USABLE_SHARE), 1) if capacity else None
@@ -100,6 +110,8 @@ async def ask_all(
 
     async def worker() -> None:
         for haystack in pending:
+            while first := due():
+                await ask_haystack(first)
             await ask_haystack(haystack)
 
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -11,16 +12,19 @@ from kveval.engines.registry import open_engine
 from kveval.engines.session import Session, open_session
 from kveval.engines.speculation import judge_partner
 from kveval.engines.variants import ResolvedVariant
-from kveval.errors import EngineError, FactsError, ResumeError
+from kveval.errors import EngineError, FactsChangedError, FactsError, ResumeError
 from kveval.measure.asker import Remaining, SampleAsker, ServerBrokenError
 from kveval.measure.cold import ColdStage
-from kveval.measure.haystacks import tokens_to_compute
+from kveval.measure.haystacks import group_by_haystack, spread_over_time, tokens_to_compute
 from kveval.measure.manifest_file import ManifestFile
 from kveval.measure.plan.asked_again import cold_tokens
 from kveval.measure.plan.manifest import check_same_engine, new_manifest, resumed_manifest
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
 from kveval.measure.records import sample_row, unanswered
+from kveval.measure.watch.blocks import Blocks
+from kveval.measure.watch.counters import history_findings, with_findings
+from kveval.measure.watch.facts import FactsWatch
 from kveval.run.directory import RunDirectory
 from kveval.run.facts import Facts, Finding
 from kveval.run.manifest import Manifest, SmokeResult
@@ -105,6 +109,8 @@ class _Sweep:
         self._stages = [self._cold, *stages]
         self._open_engine = open_engine
         self._tokens = tokens_to_compute(plan.samples)
+        in_order = spread_over_time(group_by_haystack(plan.samples))
+        self._order = {haystack.haystack_id: place for place, haystack in enumerate(in_order)}
         self._missing = {
             variant.name: unanswered(plan.samples_of(variant), run.records(variant.name), retry_errors=retry_errors)
             for variant in plan.variants
@@ -149,16 +155,22 @@ class _Sweep:
     async def _measure(self, variant: ResolvedVariant, samples: list[Sample]) -> None:
         """Asks `samples`, on a second launch if the first dies. Ends as complete, stopped, refused or failed."""
         remaining = Remaining(samples)
+        blocks = self._blocks(variant, remaining)
+        watch = FactsWatch(self._run, variant.name, blocks.answered)
         reason, again = "", "started" if variant.config.endpoint is None else "attached"
         for launch in range(1, _MAX_LAUNCHES + 1):
             if reason:
                 self._reporter.note(f"{variant.name}: {reason}; it is {again} once more")
             try:
-                await self._launch(variant, remaining, is_last_launch=launch == _MAX_LAUNCHES)
+                await self._launch(variant, remaining, blocks, watch, launch)
             except ServerBrokenError as error:
                 reason = str(error).removeprefix(f"{variant.name}: ")
                 remaining.suspect_in_flight()
                 continue
+            except FactsChangedError as error:
+                reason = str(error).removeprefix(f"{variant.name}: ")
+                self._manifest.update(variant, facts_changed=watch.changes)
+                break
             except (FactsError, EngineError, ResumeError) as error:
                 if reason:
                     reason = f"{reason}; {again} once more: {error}"
@@ -168,11 +180,18 @@ class _Sweep:
             findings = self._manifest.of(variant).findings
             if reason:
                 message = f"{reason}; it was {again} once more: the answers come from two launches"
-                findings = [*findings, Finding.warning("engine_restarted", message)]
+                findings = with_findings(findings, [Finding.warning("engine_restarted", message)])
             self._manifest.update(variant, status="complete", reason=None, findings=findings)
             return
         self._manifest.update(variant, status="stopped", reason=reason)
         self._reporter.note(f"{variant.name}: stopped with what it has: {reason}")
+
+    def _blocks(self, variant: ResolvedVariant, remaining: Remaining) -> Blocks:
+        samples = self._plan.samples_of(variant)
+        haystacks = sorted(group_by_haystack(samples), key=lambda haystack: self._order[haystack.haystack_id])
+        answered = {sample.sample_id for sample in samples if sample not in remaining}
+        records = [record for record in self._run.records(variant.name) if record.sample_id in answered]
+        return Blocks(haystacks, sum(self._tokens[sample.sample_id] for sample in samples), records)
 
     def _give_up(self, variant: ResolvedVariant, error: FactsError | EngineError | ResumeError) -> None:
         """Notes why a variant is not measured. Raises `error` if the run makes no sense without the variant."""
@@ -184,7 +203,9 @@ class _Sweep:
         if variant.role == "baseline":
             raise error
 
-    async def _launch(self, variant: ResolvedVariant, remaining: Remaining, *, is_last_launch: bool) -> None:
+    async def _launch(
+        self, variant: ResolvedVariant, remaining: Remaining, blocks: Blocks, watch: FactsWatch, launch: int
+    ) -> None:
         launches = self._manifest.of(variant).launches + 1
         self._manifest.update(variant, status="running", reason=None, launches=launches)
         log_path = self._run.engine_log_path(variant.name)
@@ -194,41 +215,62 @@ class _Sweep:
             for stage in self._stages:
                 await stage.started(session)
             self._reporter.status("asking smoke questions")
-            await self._establish(session)
+            await self._establish(session, watch, blocks.answered if launch > 1 else None)
             self._reporter.status("asking")
-            await self._ask(session, remaining, is_last_launch=is_last_launch)
+            await self._ask(session, remaining, blocks, watch, is_last_launch=launch == _MAX_LAUNCHES)
             for stage in self._stages:
                 try:
                     await stage.run(session)
                 except (EngineError, FactsError) as error:
                     self._reporter.note(f"{variant.name}: {error}")
+            with contextlib.suppress(EngineError):
+                # Every sample is answered. If a stage broke the server, the stage says so.
+                await watch.look(session, blocks.answered)
 
-    async def _establish(self, session: Session) -> None:
-        """Writes facts, smoke answers and findings down before the first sample."""
+    async def _establish(self, session: Session, watch: FactsWatch, answered: int | None) -> None:
+        """Writes facts, smoke answers and findings down before the first sample.
+
+        Args:
+            answered: questions the server had answered before it went away and came back. None at its first launch.
+        """
         variant, baseline = session.variant, self._manifest.baseline
-        before, is_baseline = self._manifest.of(variant).facts, variant.role == "baseline"
+        current, is_baseline = self._manifest.of(variant), variant.role == "baseline"
+        before = current.facts
         established = await session.establish(
             [sample.prompt for sample in self._plan.samples],
             Facts() if is_baseline else baseline.facts,
             SmokeResult() if is_baseline else baseline.smoke,
         )
+        if before.is_established and answered is not None:
+            watch.compare(before, established.facts, answered)
         if before.is_established:
             check_same_engine(variant.name, before, established.facts)
+        findings = with_findings(established.findings, judge_partner(variant, self._plan.variants))
+        findings = with_findings(findings, history_findings(current))
         self._manifest.update(
-            variant,
-            facts=established.facts,
-            smoke=established.smoke,
-            findings=[*established.findings, *judge_partner(variant, self._plan.variants)],
+            variant, facts=established.facts, facts_changed=[], smoke=established.smoke, findings=findings
         )
         refusal = established.refusal(self._plan.config.accept_findings)
         if refusal is not None:
             raise FactsError(refusal)
 
-    async def _ask(self, session: Session, remaining: Remaining, *, is_last_launch: bool) -> None:
+    async def _ask(
+        self, session: Session, remaining: Remaining, blocks: Blocks, watch: FactsWatch, *, is_last_launch: bool
+    ) -> None:
         variant = session.variant
         async with session.client() as client:
             asker = SampleAsker(
-                self._plan, self._run, self._reporter, session, client, remaining, self._tokens, is_last_launch
+                plan=self._plan,
+                run=self._run,
+                reporter=self._reporter,
+                session=session,
+                client=client,
+                remaining=remaining,
+                order=self._order,
+                tokens=self._tokens,
+                blocks=blocks,
+                watch=watch,
+                is_last_launch=is_last_launch,
             )
             try:
                 await asker.ask()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
@@ -81,6 +83,46 @@ class Facts(BaseModel):
         """Returns the facts that decide answers. A resumed run must have the same."""
         volatile = {"startup_seconds", "kv_capacity_tokens", "kv_capacity_ratio", "kv_cache_gib", "emulation_live"}
         return self.model_dump(exclude=volatile)
+
+    def compared_with(self, later: Facts) -> SecondLook:
+        """Compares these facts of a running server with what the same server says later.
+
+        A server that tells less than before has not changed for that, and one that tells more has neither.
+        """
+        changed: dict[str, tuple[str, str]] = {}
+        untold: list[str] = []
+        for name in type(self).model_fields.keys() - _NOT_WATCHED:
+            before, after = getattr(self, name), getattr(later, name)
+            if before in _UNTOLD or before == after or (name == "engine_version" and _is_same_version(before, after)):
+                continue
+            if after in _UNTOLD or (later.is_declared(name) and not self.is_declared(name)):
+                untold.append(name)
+            else:
+                changed[name] = (f"{before}{' (declared)' if self.is_declared(name) else ''}", str(after))
+        return SecondLook(dict(sorted(changed.items())), sorted(untold))
+
+
+def _is_same_version(before: str, after: str | None) -> bool:
+    """Compares versions without the engine's name in front, which kveval knows from other facts."""
+    return after is not None and before.removeprefix("vLLM ") == after.removeprefix("vLLM ")
+
+
+# Computed by kveval, or different from one moment to the next although the server does the same.
+_NOT_WATCHED = {"startup_seconds", "kv_capacity_ratio", "kv_cache_gib", "emulation_live", "declared", "lacks"}
+_UNTOLD = (None, "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class SecondLook:
+    """How facts that were read again differ from those of the first reading.
+
+    Attributes:
+        changed: the first value and the new one, by the fact's name.
+        untold: facts that the server told at first, and no longer tells.
+    """
+
+    changed: Mapping[str, tuple[str, str]]
+    untold: list[str]
 
 
 def _unestablished(value: Any) -> Any:

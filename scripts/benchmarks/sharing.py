@@ -40,4 +40,4 @@ async def _without_sharing(server: Server, plan: Plan) -> float:
             if answer.error_kind:
                 raise RuntimeError(f"{sample.sample_id}: {answer.error_kind}: {answer.error_message}")
         after = counters(await client.metrics_text())
-    return after["prompt_tokens_computed"] - before["prompt_tokens_computed"]
+    return after.values["prompt_tokens_computed"] - before.values["prompt_tokens_computed"]

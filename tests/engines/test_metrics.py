@@ -35,7 +35,7 @@ vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="1"} 20.0
 
 
 def test_counters_of_drafts_are_summed_over_engines() -> None:
-    assert counters(SPECULATION) == {
+    assert counters(SPECULATION).values == {
         "spec_drafts": 40.0, "spec_draft_tokens": 80.0, "spec_accepted_tokens": 50.0, "spec_accepted_at_0": 30.0,
         "spec_accepted_at_1": 20.0,
     }  # fmt: skip
@@ -72,7 +72,7 @@ def test_the_cache_as_metrics_tell_it() -> None:
 
 
 def test_counters_are_summed_over_engines() -> None:
-    assert counters(METRICS) == {
+    assert counters(METRICS).values == {
         "prompt_tokens": 61435.0,
         "prompt_tokens_cached": 50688.0,
         "prompt_tokens_computed": 10747.0,
@@ -84,10 +84,33 @@ def test_counters_are_summed_over_engines() -> None:
 @pytest.mark.parametrize("text", ["", "<html>", "a b c", 'x{y="', 'x{y="z"} nope', "# TYPE", "x{} 1 2 3 4", "\x00"])
 def test_pages_that_are_no_metrics_tell_nothing(text: str) -> None:
     assert cache_facts(text) == {}
-    assert counters(text) == {}
+    assert counters(text).is_empty
 
 
 @given(text=st.text(alphabet='vllm:cache_config_info{}="\\# TYPE\n 1.0', max_size=80))
 def test_no_page_raises(text: str) -> None:
     cache_facts(text)
     counters("vllm:" + text)
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "1e400", "9" * 400, "abc", ""])
+def test_a_gauge_that_is_no_number_is_left_out(value: str) -> None:
+    text = f"vllm:num_requests_running {value}\nvllm:num_requests_waiting 2\n"
+    assert gauges(text) == {"waiting": 2.0}
+
+
+@pytest.mark.parametrize("value", ["9" * 400, "NaN", "1e400", "-1", "", "९"])
+def test_a_capacity_that_is_no_number_is_unknown(value: str) -> None:
+    facts = cache_facts(f'vllm:cache_config_info{{kv_cache_size_tokens="{value}",cache_dtype="fp8"}} 1.0\n')
+    assert facts["kv_capacity_tokens"] is None
+    assert facts["effective_cache_dtype"] == "fp8"
+
+
+def test_a_broken_line_costs_only_itself() -> None:
+    text = (
+        "# TYPE vllm:prompt_tokens_total counter\nvllm:prompt_tokens_total 7\n<b>502</b> {\n"
+        "# TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total{ 3\n"
+    )
+    found = counters(text)
+    assert found.values == {"prompt_tokens": 7.0}
+    assert found.unreadable == {"generation_tokens"}

@@ -161,6 +161,31 @@ async def test_more_than_the_budget_waits_until_it_is_alone() -> None:
     assert budget.in_flight == 0
 
 
+async def test_a_long_context_is_not_overtaken_by_short_ones() -> None:
+    budget = TokenBudget(100)
+    held: list[int] = []
+
+    async def note() -> None:
+        held.append(budget.in_flight)
+        await asyncio.sleep(0)
+
+    sizes = [60, 90, *[20] * 10]
+    async with asyncio.TaskGroup() as group:
+        for tokens in sizes:
+            group.create_task(_holds(budget, tokens, note))
+    assert held[:2] == [60, 90]
+
+
+async def test_what_is_due_is_asked_before_the_next_haystack() -> None:
+    server, waiting = Server(), [group("b", 1), group("c", 1)]
+
+    def due() -> HaystackSamples | None:
+        return waiting.pop(0) if len(server.asked) >= 3 and waiting else None
+
+    await ask_all([group("a", 3), group("d", 1), group("e", 1)], server, Facts(), max_in_flight=1, due=due)
+    assert server.asked == ["a-0", "a-1", "a-2", "b-0", "c-0", "d-0", "e-0"]
+
+
 async def test_a_cancelled_holder_gives_its_tokens_back() -> None:
     budget = TokenBudget(100)
     task = asyncio.create_task(_holds(budget, 60, lambda: asyncio.sleep(60)))

@@ -39,7 +39,13 @@ async def test_a_model_that_changes_midway_stops_the_variant(
     q8 = manifest.variants["q8"]
     assert q8.status == "stopped"
     assert "another" in str(q8.reason)
-    assert len(records(tmp_path / "run", "q8")) == 3
+    # Only answers between two readings of the same facts are kept.
+    kept = {"listed": 3, "answers": 0, "root": 0}[how]
+    assert len(records(tmp_path / "run", "q8")) == kept
+    aside = tmp_path / "run" / "set_aside" / "records" / "q8.jsonl"
+    assert (len(aside.read_text().splitlines()) if aside.exists() else 0) == 3 - kept
+    changed = {"listed": [], "answers": ["answers_as"], "root": ["served_model"]}[how]
+    assert [change.name for change in q8.facts_changed] == changed
     assert manifest.variants["f16"].status == "complete"
     if how != "listed":
         with pytest.raises(ResumeError, match="q8 was"):

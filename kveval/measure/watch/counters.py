@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kveval.engines.counter_log import CounterLog
 from kveval.engines.speculation import with_drafts_judged
 from kveval.engines.variants import ResolvedVariant
 from kveval.measure.haystacks import group_by_haystack
@@ -17,6 +18,7 @@ from kveval.tasks.sample import Sample
 
 # Share of the planned hits. Evictions and a haystack that is primed twice cost some hits, but not half of them.
 _LEAST_SHARE = 0.5
+_HISTORY = ("counters_reset", "metrics_lost", "metrics_unreadable", "facts_changed_before")
 _CODES = ("no_prefix_hits", "prefix_hits_below_plan")
 
 
@@ -25,27 +27,52 @@ class Counted:
     """What happened during the asking phase of one launch.
 
     Attributes:
-        added: how much each counter of the engine rose.
+        log: the counters of the engine.
         planned_hit_tokens: prompt tokens that should have come from the prefix cache.
     """
 
-    added: Mapping[str, float] = field(default_factory=dict)
+    log: CounterLog = field(default_factory=CounterLog)
     seconds: float = 0.0
     planned_hit_tokens: int = 0
 
     def changes(self, variant: ResolvedVariant, current: VariantRun, records: Iterable[Record]) -> dict[str, Any]:
         """Returns the changed fields of `current`: totals over all launches, and the findings that follow from them."""
-        names = current.counters.keys() | self.added.keys()
-        totals = {name: current.counters.get(name, 0.0) + self.added.get(name, 0.0) for name in names}
+        added = self.log.added
+        names = (current.counters.keys() | added.keys()) - self.log.unreadable
+        totals = {name: current.counters.get(name, 0.0) + added.get(name, 0.0) for name in names}
         planned = current.planned_hit_tokens + self.planned_hit_tokens
-        findings = with_drafts_judged(variant, current.findings, totals)
-        findings = _with_sharing_judged(current.facts, findings, totals, planned)
+        findings = with_findings(current.findings, self.log.findings())
+        findings = with_drafts_judged(variant, findings, totals)
+        # Counters with a gap count fewer hits than there were.
+        if self.log.is_continuous:
+            findings = _with_sharing_judged(current.facts, findings, totals, planned)
         return {
             "counters": totals,
             "planned_hit_tokens": planned,
             "asking_seconds": round(current.asking_seconds + self.seconds, 3),
             "findings": with_failed_scorers(findings, records),
         }
+
+
+def with_findings(findings: Iterable[Finding], new: Iterable[Finding]) -> list[Finding]:
+    """Adds findings. One of the same code from an earlier launch is replaced."""
+    added = list(new)
+    codes = {finding.code for finding in added}
+    return [*(finding for finding in findings if finding.code not in codes), *added]
+
+
+def history_findings(current: VariantRun) -> list[Finding]:
+    """Returns what earlier launches of a variant found that stays true when it is launched again."""
+    kept = [finding for finding in current.findings if finding.code in _HISTORY]
+    if not current.facts_changed:
+        return kept
+    changes = "; ".join(f"{one.name} from {one.before} to {one.after}" for one in current.facts_changed)
+    first = current.facts_changed[0]
+    message = (
+        f"the server changed by answer {first.at_question} ({first.at}): {changes}. It is again as it was, and what it "
+        "answered since the reading before was asked again"
+    )
+    return with_findings(kept, [Finding.warning("facts_changed_before", message)])
 
 
 def planned_hit_tokens(samples: Iterable[Sample], block_size: int) -> int:
