@@ -33,7 +33,8 @@ def cells(counts: dict[int, int]) -> list[HaystackSamples]:
 
 
 @pytest.mark.parametrize(
-    "counts", [{100: 25, 200: 25, 300: 25}, {100: 40, 200: 10, 900: 3, 5000: 1}, {n: 1 for n in range(100, 150)}, {9: 1}]
+    "counts",
+    [{100: 25, 200: 25, 300: 25}, {100: 40, 200: 10, 900: 3, 5000: 1}, dict.fromkeys(range(100, 150), 1), {9: 1}],
 )
 def test_every_cell_is_asked_about_the_same_share_at_any_moment(counts: dict[int, int]) -> None:
     asked = spread_over_time(cells(counts))
@@ -47,10 +48,10 @@ def test_every_cell_is_asked_about_the_same_share_at_any_moment(counts: dict[int
 
 
 def test_the_longest_contexts_are_not_asked_last() -> None:
-    asked = [one.cell[0] for one in spread_over_time(cells({shared: 10 for shared in (512, 1024, 2048, 4096)}))]
+    asked = [one.cell[0] for one in spread_over_time(cells(dict.fromkeys((512, 1024, 2048, 4096), 10)))]
     half = len(asked) // 2
     assert sum(asked[:half]) == pytest.approx(sum(asked[half:]), rel=0.15)
-    assert spread_over_time(cells({n: 1 for n in range(100, 110)}))[-1].cell[0] not in (110, 119)
+    assert spread_over_time(cells(dict.fromkeys(range(100, 110), 1)))[-1].cell[0] not in (110, 119)
 
 
 def test_the_order_of_asking_depends_on_the_haystacks_alone() -> None:

@@ -93,6 +93,7 @@ class ScriptedServer:
         chat_prompt: prompt token ids of a chat request's body.
         requests: every request body it saw.
         tls: (key file, certificate file) of a server that speaks HTTPS.
+        page_of_metrics: what it sends in place of the right text of /metrics.
         perplexity_logprob: of every token of a text whose perplexity is asked.
         forgets: nothing comes from the prefix cache.
         speculative_tokens: of each draft; 0: it does not speculate. For every prompt token it counts `drafts` of them,
@@ -129,6 +130,7 @@ class ScriptedServer:
         self.max_model_len = 1 << 20
         self.chat_prompt = chat_prompt or (lambda body: list(range(len(body["messages"]))))
         self.tls: tuple[str, str] | None = None
+        self.page_of_metrics: Callable[[str], Response] = PlainTextResponse
         self.port = 0
         self._server: uvicorn.Server | None = None
         self._task: asyncio.Task[None] | None = None
@@ -202,7 +204,7 @@ class ScriptedServer:
         return JSONResponse({"data": [{"id": "kveval", "max_model_len": self.max_model_len}]})
 
     async def _metrics(self, _: Request) -> Response:
-        return PlainTextResponse(
+        return self.page_of_metrics(
             f'vllm:cache_config_info{{block_size="16",cache_dtype="{self.cache_dtype}",enable_prefix_caching="True",'
             f'kv_cache_size_tokens="{self.capacity_tokens}",kv_cache_dtype_skip_layers="[]"}} 1.0\n'
             "# TYPE vllm:prompt_tokens_total counter\n"

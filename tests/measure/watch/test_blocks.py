@@ -44,7 +44,7 @@ def asked_again(asked: list[HaystackSamples], wrong: frozenset[str] = frozenset(
 
 @pytest.mark.parametrize(
     ("count", "questions", "sentinels"),
-    [(1, 1, 1), (1, 2, 2), (3, 2, 3), (25, 8, 4), (150, 8, 24), (1000, 8, 160)],
+    [(1, 1, 1), (1, 2, 2), (3, 2, 3), (25, 8, 3), (150, 8, 15), (1000, 8, 103), (400, 1, 8)],
 )
 def test_few_questions_are_asked_again_and_at_least_three(count: int, questions: int, sentinels: int) -> None:
     asked = haystacks(count, questions)
@@ -96,5 +96,5 @@ def test_a_resumed_run_goes_on_with_the_blocks_it_has() -> None:
     sentinels = []
     while sentinel := blocks.sentinel():
         sentinels.append(sentinel.samples[0])
-    assert len(sentinels) == 2
+    assert len(sentinels) == 2  # of 3; the first was asked before
     assert {one.sample_id for one in sentinels} <= {one.sample_id for one in first}
