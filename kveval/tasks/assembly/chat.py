@@ -24,7 +24,7 @@ _TURNS = (
     {"role": "assistant", "content": f"{_MARKER} 2"},
     {"role": "user", "content": f"{_MARKER} 3"},
 )
-_TOOL = {
+_TOOL: dict[str, Any] = {
     "type": "function",
     "function": {"name": f"{_MARKER}_tool", "description": "", "parameters": {"type": "object", "properties": {}}},
 }
@@ -70,7 +70,7 @@ class ChatTemplate:
             return "tools" if tools and self.lack(tools=False) is None else "turns"
         if not all(text.count(str(turn["content"])) == 1 for turn in _TURNS):
             return "turns"
-        if tools and _TOOL["function"]["name"] not in text:  # type: ignore[index]
+        if tools and _TOOL["function"]["name"] not in text:
             return "tools"
         if text != self.text(_TURNS, (_TOOL,) if tools else (), lambda layout: f"another {layout}"):
             return "date"
@@ -84,15 +84,45 @@ class ChatTemplate:
             ConfigError: the model has no template.
         """
         begun = messages[-1]["role"] == "assistant"
+        ends = {"add_generation_prompt": not begun, "continue_final_message": begun}
+        return self._rendered(messages, tools, {**ends, "strftime_now": strftime_now})
+
+    def written_calls(self, calls: Sequence[Mapping[str, Any]]) -> str | None:
+        """Returns what the model writes to make function calls, with the end of its turn.
+
+        A template that writes no calls, but asks for ``<tool_call>`` tags, gets them. Returns None if there is no
+        telling how calls are written.
+
+        Args:
+            calls: ``{"name": ..., "arguments": {...}}`` each.
+        """
+        asked = {"role": "user", "content": f"{_MARKER} 1"}
+        tools = [{**_TOOL, "function": {**_TOOL["function"], "name": call["name"]}} for call in calls]
+        made = [{"id": f"{number:09}", "type": "function", "function": dict(call)} for number, call in enumerate(calls)]
+        said = f"{_MARKER} 2"
+        ends = {"add_generation_prompt": False, "continue_final_message": False, "strftime_now": fixed_date}
+        try:
+            before = self._rendered([asked, {"role": "assistant", "content": said}], tools, ends).split(said)[0]
+            written = self._rendered([asked, {"role": "assistant", "content": "", "tool_calls": made}], tools, ends)
+            opened = self.text([asked], tools)
+        except PlanError:
+            return None
+        # Some templates put a space before text and none before calls.
+        begins = next((text for text in (before, opened) if written.startswith(text)), written)
+        if str(calls[0]["name"]) in written[len(begins) :]:
+            return written[len(begins) :]
+        if "<tool_call>" not in opened:
+            return None
+        return "\n".join(f"<tool_call>\n{json.dumps(call, ensure_ascii=False)}\n</tool_call>" for call in calls)
+
+    def _rendered(self, messages: Messages, tools: Messages, options: Mapping[str, Any]) -> str:
         try:
             text: str = self._tokenizer.apply_chat_template(
                 [_as_the_server_reads(message) for message in messages],
                 tools=[dict(tool) for tool in tools] or None,
                 chat_template=self._template,
                 tokenize=False,
-                add_generation_prompt=not begun,
-                continue_final_message=begun,
-                **{"strftime_now": strftime_now, **self.variables},
+                **{**options, **self.variables},
             )
         except (ConfigError, PlanError):
             raise

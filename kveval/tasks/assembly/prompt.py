@@ -53,6 +53,8 @@ class PromptFormat:
         tokenizer_sha256: over the tokenizer's files.
         chat_template_sha256: None for completion.
         bos_id: the tokenizer's beginning-of-sequence token, if it has one.
+        answer_joint: white space that the chat template writes between the opening of an answer and its text, so that
+            the model writes it too.
     """
 
     name: str
@@ -63,6 +65,7 @@ class PromptFormat:
     tokenizer_sha256: str
     chat_template_sha256: str | None
     bos_id: int | None = None
+    answer_joint: str = ""
 
     @classmethod
     def load(
@@ -97,10 +100,12 @@ class PromptFormat:
         backend = tokenizer.backend_tokenizer
         if style == "completion" or template is None:
             used: PromptStyle = "completion"
-            before, after = _completion_frame(tokenizer), np.zeros(0, np.int32)
+            before, after, joint = _completion_frame(tokenizer), np.zeros(0, np.int32), ""
         else:
             used = "chat"
-            opening, closing = _split_template(tokenizer, dict(chat_template_kwargs), model_dir)
+            variables = {"strftime_now": fixed_date, **chat_template_kwargs}
+            opening, closing = _split_template(tokenizer, variables, model_dir)
+            joint = _answer_joint(tokenizer, variables, f"{opening}{_MARKER}{closing}")
             before, after = (
                 np.array(backend.encode(text, add_special_tokens=False).ids, np.int32) for text in (opening, closing)
             )
@@ -113,6 +118,7 @@ class PromptFormat:
             tokenizer_sha256=_files_sha256(model_dir),
             chat_template_sha256=None if used == "completion" else hashlib.sha256(str(template).encode()).hexdigest(),
             bos_id=tokenizer.bos_token_id,
+            answer_joint=joint,
         )
 
     @classmethod
@@ -161,8 +167,7 @@ def _completion_frame(tokenizer: Any) -> np.ndarray:
     return np.array(framed[: starts[0]] if starts else [], np.int32)
 
 
-def _split_template(tokenizer: Any, variables: dict[str, Any], model_dir: Path) -> tuple[str, str]:
-    variables.setdefault("strftime_now", fixed_date)
+def _split_template(tokenizer: Any, variables: Mapping[str, Any], model_dir: Path) -> tuple[str, str]:
     try:
         text = tokenizer.apply_chat_template(
             [{"role": "user", "content": _MARKER}], tokenize=False, add_generation_prompt=True, **variables
@@ -174,6 +179,17 @@ def _split_template(tokenizer: Any, variables: dict[str, Any], model_dir: Path) 
         raise ConfigError(f"the chat template of {model_dir} repeats or drops the user's text; use completion")
     opening, closing = text.split(_MARKER)
     return opening, closing
+
+
+def _answer_joint(tokenizer: Any, variables: Mapping[str, Any], asked: str) -> str:
+    answer = f"{_MARKER}ANSWER"
+    turns = [{"role": "user", "content": _MARKER}, {"role": "assistant", "content": answer}]
+    try:
+        text: str = tokenizer.apply_chat_template(turns, tokenize=False, **variables)
+    except Exception:  # a template may refuse anything, and then says nothing about the joint
+        return ""
+    joint = text.split(answer)[0].removeprefix(asked)
+    return joint if joint.isspace() else ""
 
 
 def _vocab_size(model_dir: Path, tokens: int) -> int:

@@ -81,11 +81,24 @@ def _checked(text: ForcedText, logprobs: Sequence[float] | np.ndarray) -> np.nda
 
 def _probability(right: Sequence[Forced]) -> tuple[float, dict[str, float]]:
     first, values = right[0]
+    apart = _excluding_each_other(right)
     parts = {part: _product(values, _tokens_of(first, part)) for part in _parts(first)}
-    if len(right) > 1:
+    if len(apart) > 1:
         for part in parts.keys() - {FORMAT}:
-            parts[part] = min(math.fsum(_product(own, _tokens_of(text, part)) for text, own in right), 1.0)
-    return min(math.fsum(_product(own, _counting(text)) for text, own in right), 1.0), parts
+            parts[part] = min(math.fsum(_product(own, _tokens_of(text, part)) for text, own in apart), 1.0)
+    return min(math.fsum(_product(own, _counting(text)) for text, own in apart), 1.0), parts
+
+
+def _excluding_each_other(right: Sequence[Forced]) -> list[Forced]:
+    """Leaves out texts that begin with another one. An output that begins with them begins with the other too."""
+    ids = [text.token_ids.tobytes() for text, _ in right]
+    return [
+        forced
+        for k, forced in enumerate(right)
+        if not any(
+            ids[k].startswith(other) and (len(other) < len(ids[k]) or i < k) for i, other in enumerate(ids) if i != k
+        )
+    ]
 
 
 def _token_accuracy(right: Sequence[Forced]) -> tuple[float, dict[str, float]]:

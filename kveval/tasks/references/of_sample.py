@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from itertools import permutations
 from typing import Any
@@ -12,8 +13,9 @@ from kveval.tasks.assembly.chat import ChatTemplate
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.references.form import CALLS, ENTRIES, JSON, ReferenceForm, rendered
 from kveval.tasks.references.json_pieces import VALUE, json_pieces
-from kveval.tasks.references.reference import NoReference, Piece, Reference, References
+from kveval.tasks.references.reference import FORMAT, NoReference, Piece, Reference, References
 from kveval.tasks.sample import Sample
+from kveval.tasks.scoring.json_answers import json_values, loads
 from kveval.tasks.task import Task
 from kveval.tasks.user_code import user_code
 
@@ -21,6 +23,7 @@ MOST_ORDERS = 24
 """The most orders of a list that are forced one by one: those of four entries."""
 
 _LAST_TOKENS = 4
+_JSON_START = re.compile(r"[{\[](?=\s*[{\"])")  # not the bracket of [TOOL_CALLS]
 
 
 def references_of(
@@ -95,18 +98,36 @@ def _entries(form: ReferenceForm, piece: Mapping[str, str], doc: Mapping[str, An
         yield entry
 
 
-def _calls(sample: Sample, template: ChatTemplate | None) -> References | NoReference:  # noqa: ARG001
+def _calls(sample: Sample, template: ChatTemplate | None) -> References | NoReference:
     """Writes the right calls as the chat template does."""
     if sample.doc["absent"]:
         return NoReference("no function fits, and the prompt of a chat endpoint gives no words to say so")
-    return NoReference("calls are not written yet")
+    calls = json.loads(sample.doc["answers"][0])
+    written = template.written_calls(calls) if template else None
+    start = _JSON_START.search(written or "")
+    if written is None or start is None or _calls_in(written) != calls:
+        return NoReference("the chat template does not show how the model writes function calls in JSON")
+    opening, rest = written[: start.start()], written[start.start() :]
+    before = (Piece(opening, FORMAT, is_special=True),) if opening else ()
+    return References("probability", (Reference((*before, *json_pieces(rest))),))
+
+
+def _calls_in(written: str) -> list[dict[str, Any]]:
+    found = []
+    for value in json_values(written):
+        for call in value if isinstance(value, list) else [value]:
+            function = call.get("function", call) if isinstance(call, dict) else {}
+            arguments = function.get("arguments", function.get("parameters"))
+            arguments = loads(arguments) if isinstance(arguments, str) else arguments
+            found.append({"name": function.get("name"), "arguments": arguments})
+    return found
 
 
 def _after_prompt(reference: Reference, task: Task, sample: Sample, prompt_format: PromptFormat) -> Reference:
     """Leaves out of the lead what a completion prompt ends with, and separates the two by a space where none is."""
-    if prompt_format.style != "completion" or sample.chat is not None:
-        return reference
     pieces = list(reference.pieces)
+    if prompt_format.style != "completion" or sample.chat is not None:
+        return Reference((Piece(prompt_format.answer_joint), *pieces)) if prompt_format.answer_joint else reference
     prefix = task.answer_prefix(sample.doc)
     begun = _overlap(prefix, pieces[0].text) if pieces[0].part is None else 0
     if begun:
