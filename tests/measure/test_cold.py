@@ -133,26 +133,3 @@ async def test_a_server_that_dies_of_it_keeps_its_answers(plan_of: Planner, tmp_
     engines.servers["fp8"].handler = oracle
     await run(plan, out, engines, resume=True)
     assert len(cold(out, "fp8")) == 4
-
-
-async def test_hits_are_what_the_plan_says(plan_of: Planner, tmp_path: Path) -> None:
-    plan = plan_of(questions_per_haystack=6)
-    engines = ScriptedEngines(Oracle(plan))
-    manifest = await run(plan, tmp_path / "run", engines)
-    for variant in manifest.variants.values():
-        shared = len(plan.samples[0].prompt.shared) // 16 * 16
-        assert variant.planned_hit_tokens == 5 * shared > 0
-        assert variant.counters["prefix_cache_hits"] >= variant.planned_hit_tokens
-        assert "prefix" not in " ".join(finding.code for finding in variant.findings)
-
-
-async def test_a_server_that_reuses_nothing_is_a_finding(plan_of: Planner, tmp_path: Path) -> None:
-    plan = plan_of()
-    engines = ScriptedEngines(Oracle(plan))
-    engines.options["fp8"] = {"forgets": True}
-    manifest = await run(plan, tmp_path / "run", engines)
-    assert all(finding.code != "no_prefix_hits" for finding in manifest.variants["bf16"].findings)
-    found = [finding for finding in manifest.variants["fp8"].findings if finding.code == "no_prefix_hits"]
-    assert [finding.level for finding in found] == ["warning"]
-    assert "0 of " in found[0].message
-    assert "planned were" in found[0].message
