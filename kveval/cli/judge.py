@@ -74,11 +74,12 @@ def recommend(
     as_json: Annotated[bool, typer.Option("--json", help="Print the recommendation as JSON.")] = False,
 ) -> None:
     """Print the serving flags of the setting that passes and frees most memory, and those to go back to."""
+    from kveval.judge.recommend.recommend import recommend as recommend_setting
     from kveval.report.documents.recommendation import recommendation_document
-    from kveval.report.files.gate import advise
+    from kveval.report.files.gate import policy_given
     from kveval.report.terminal.recommendation import recommendation_table
 
-    advice = advise(run, config=config, overrides=policy, sequences=sequences)
+    advice = recommend_setting(run, overrides=policy_given(config, policy), sequences=sequences)
     if as_json:
         print_json(recommendation_document(advice))
     else:

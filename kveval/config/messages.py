@@ -13,6 +13,7 @@ from kveval.errors import nearest
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
+_SHOWN_CHARACTERS = 80
 # What pydantic appends to a location for the member of a union it tried.
 _UNION_MEMBER = re.compile(
     r"constrained-\w+|function-\w+\[.*|(?:list|dict|tuple)\[.*|int|float|str|bool|none", re.DOTALL
@@ -42,12 +43,12 @@ _USE = {
 }
 
 
-def key_of(problem: ErrorDetails) -> str:
+def _key_of(problem: ErrorDetails) -> str:
     """Returns the dotted key, such as ``variants.0.name``; empty if the problem is the whole configuration."""
     return ".".join(part for part in map(str, problem["loc"]) if not _UNION_MEMBER.fullmatch(part))
 
 
-def reason_of(problem: ErrorDetails) -> str:
+def _reason_of(problem: ErrorDetails) -> str:
     """Returns ``use: ...``, or the message of one of kveval's own validators."""
     use = _USE.get(problem["type"])
     if use is None:
@@ -56,20 +57,32 @@ def reason_of(problem: ErrorDetails) -> str:
     return "use: " + use.format(**problem.get("ctx", {}))
 
 
-def explain(error: ValidationError, model: type[BaseModel]) -> str:
-    """Returns one line about what is wrong with a `model`: the key, the value and what to use instead."""
+def explain(error: ValidationError, model: type[BaseModel], within: str = "") -> str:
+    """Returns one line about what is wrong with a `model`: the key, the value and what to use instead.
+
+    Args:
+        within: the key that holds the model, such as ``judge``.
+    """
     problems = error.errors(include_url=False)
     # A misspelt key explains other problems, such as a key that is missing.
     problem = next((one for one in problems if one["type"] == "extra_forbidden"), problems[0])
-    key, reason = key_of(problem), reason_of(problem)
+    inner = _key_of(problem)
+    key = ".".join(part for part in (within, inner) if part)
     if problem["type"] == "extra_forbidden":
-        *parents, name = key.split(".")
+        *parents, name = inner.split(".")
         return f"unknown key {key!r}; {nearest(name, _keys_at(model, parents))}"
     if problem["type"] == "missing":
         return f"{key}: required, not given"
-    if problem["type"] == "value_error":
-        return f"{key}: {reason}" if key else reason
-    return f"{key}: {problem['input']!r} is not allowed; {reason}"
+    reason = _reason_of(problem)
+    if problem["type"] not in ("value_error", "json_invalid"):
+        reason = f"{shown(problem['input'])} is not allowed; {reason}"
+    return f"{key}: {reason}" if key else reason
+
+
+def shown(value: Any) -> str:
+    """Returns how a value is written in a message: cut, if it is long."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 
 def _keys_at(model: type[BaseModel], parents: Iterable[str]) -> list[str]:

@@ -11,13 +11,13 @@ import pandas as pd
 
 from kveval.config.judge import Policy
 from kveval.errors import IncomparableError, UsageError, nearest
-from kveval.judge.blessed.bless import VOLATILE_FACTS, digested, load_blessed
+from kveval.judge.blessed.bless import digested, load_blessed
 from kveval.judge.comparison.comparison import Comparison
 from kveval.judge.comparison.judgement import judge_pairs
 from kveval.judge.comparison.pairing import VariantPair, pair
 from kveval.judge.questions import Questions, differing_questions, differing_scorers, questions_of
 from kveval.judge.run_data import load_ended_run, policy_of
-from kveval.run.facts import Facts
+from kveval.run.facts import VOLATILE_FACTS, Facts
 
 
 @dataclass(frozen=True, slots=True)

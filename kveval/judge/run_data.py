@@ -12,8 +12,8 @@ import pandas as pd
 from pydantic import ValidationError
 
 from kveval.config.judge import Policy
-from kveval.config.messages import key_of, reason_of
-from kveval.errors import ConfigError, RunDirectoryError, nearest
+from kveval.config.messages import explain
+from kveval.errors import ConfigError, RunDirectoryError
 from kveval.run.directory import RunDirectory
 from kveval.run.manifest import Manifest, VariantRun
 from kveval.run.records import ids_sha256
@@ -122,11 +122,7 @@ def policy_of(manifest: Manifest, overrides: Mapping[str, Any] | None = None) ->
     try:
         return Policy.model_validate(with_overrides(configured, overrides or {}))
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        key = key_of(problem)
-        if problem["type"] == "extra_forbidden":
-            raise ConfigError(f"judge: unknown key {key!r}; {nearest(key, Policy.model_fields)}") from error
-        raise ConfigError(f"judge.{key}: {problem['input']!r} is not allowed; {reason_of(problem)}") from error
+        raise ConfigError(explain(error, Policy, within="judge")) from error
 
 
 def with_overrides(policy: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

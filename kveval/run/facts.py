@@ -13,6 +13,8 @@ from kveval.run.storage import Stored
 PromptForm = Literal["token_ids", "text", "text_without_bos"]
 Level = Literal["info", "warning", "error"]
 Scales = Literal["calibrated", "1.0", "dynamic", "none", "unknown"]
+# These differ between launches of the same engine on the same machine, and say nothing about its answers.
+VOLATILE_FACTS = frozenset({"startup_seconds", "kv_cache_gib"})
 
 
 class Facts(BaseModel):
@@ -81,8 +83,8 @@ class Facts(BaseModel):
 
     def identity(self) -> dict[str, Any]:
         """Returns the facts that decide answers. A resumed run must have the same."""
-        volatile = {"startup_seconds", "kv_capacity_tokens", "kv_capacity_ratio", "kv_cache_gib", "emulation_live"}
-        return self.model_dump(exclude=volatile)
+        capacity = {"kv_capacity_tokens", "kv_capacity_ratio"}
+        return self.model_dump(exclude={*VOLATILE_FACTS, *capacity, "emulation_live"})
 
     def compared_with(self, later: Facts) -> SecondLook:
         """Compares these facts of a running server with what the same server says later.

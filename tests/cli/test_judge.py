@@ -32,7 +32,7 @@ def test_a_bad_policy_in_the_run_is_usage(tmp_path: Path) -> None:
     path = make_run(tmp_path / "run", answers=GOOD, manifest={"config": {"judge": {"margn": 0.1}}})
     result = kveval("gate", path)
     assert result.code == 2
-    assert "unknown key 'margn'; did you mean 'margin'?" in result.text
+    assert "unknown key 'judge.margn'; did you mean 'margin'?" in result.text
 
 
 def test_an_unknown_option_is_usage() -> None:

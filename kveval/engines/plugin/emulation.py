@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from kveval.config.emulation import EmulationConfig
-from kveval.config.messages import key_of, reason_of
+from kveval.config.messages import explain
 from kveval.errors import ConfigError
 
 ENVIRONMENT_VARIABLE = "KVEVAL_EMULATE"
@@ -36,9 +36,7 @@ class EmulationSpec(EmulationConfig):
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
-            problem = error.errors()[0]
-            where = f"{key_of(problem)}: " if problem["loc"] else ""
-            raise ConfigError(f"{ENVIRONMENT_VARIABLE}={text!r}: {where}{reason_of(problem)}") from None
+            raise ConfigError(f"{ENVIRONMENT_VARIABLE}={text!r}: {explain(error, cls)}") from None
 
     def to_env(self) -> dict[str, str]:
         return {ENVIRONMENT_VARIABLE: json.dumps(self.model_dump(mode="json"), sort_keys=True)}

@@ -26,14 +26,12 @@ from kveval.config.judge import Policy
 from kveval.errors import BlessedFileError
 from kveval.judge.questions import Questions, prompts_sha256
 from kveval.judge.run_data import RunData
-from kveval.run.facts import Facts, Finding, StoredFacts
+from kveval.run.facts import VOLATILE_FACTS, Facts, Finding, StoredFacts
 from kveval.run.manifest import VariantName
 from kveval.run.records import Outcome
 from kveval.run.storage import Stored, first_problem, write_atomically
 
 BLESSED_VERSION = 1
-# They differ between launches of the same engine on the same machine.
-VOLATILE_FACTS = {"startup_seconds", "kv_cache_gib", "log_path"}
 
 
 class BlessedVariant(Stored):

@@ -1,4 +1,4 @@
-"""Judges a run for `kveval gate`, `recommend` and `bless`, and writes the files for CI."""
+"""Judges a run for `kveval gate` and `bless`, and writes the files for CI."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from kveval.errors import (
 )
 from kveval.judge.blessed.bless import bless
 from kveval.judge.gate.gate import Gate, gate
-from kveval.judge.recommend.recommend import Recommendation, recommend
 from kveval.judge.run_data import with_overrides
 from kveval.report.documents.verdict import no_verdict, verdict
 from kveval.report.files.junit import junit, junit_of_error
@@ -51,7 +50,7 @@ def decide(
     """
     folder = out or run
     try:
-        with own_failures(run):
+        with _own_failures(run):
             judged = gate(run, against=against, overrides=policy_given(config, overrides))
             document = verdict(judged)
     except KvevalError as error:
@@ -64,7 +63,7 @@ def decide(
 
 
 @contextlib.contextmanager
-def own_failures(run: Path) -> Iterator[None]:
+def _own_failures(run: Path) -> Iterator[None]:
     """Turns a crash of kveval into an InternalError, so that the files for CI say that nothing was judged."""
     try:
         yield
@@ -74,15 +73,6 @@ def own_failures(run: Path) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno is not None:
             raise FileAccessError(f"{error.filename or run}: cannot be used ({os.strerror(error.errno)})") from error
         raise InternalError(f"{run}: kveval itself failed: {type(error).__name__}: {error}") from error
-
-
-def advise(run: Path, *, config: str | None, overrides: Mapping[str, Any], sequences: int | None) -> Recommendation:
-    """Judges `run` as `decide` does, and recommends a cache setting. Writes nothing.
-
-    For `sequences`, see `kveval.judge.recommend.recommend.recommend`.
-    """
-    with own_failures(run):
-        return recommend(run, overrides=policy_given(config, overrides), sequences=sequences)
 
 
 def policy_given(config: str | None, overrides: Mapping[str, Any]) -> dict[str, Any]:

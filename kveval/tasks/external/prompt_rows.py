@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from kveval.config.messages import key_of, reason_of
+from kveval.config.messages import explain, shown
 from kveval.errors import ConfigError, nearest
 from kveval.tasks.builders.base import ChatForm
 from kveval.tasks.external.fixed_prompts import FixedPrompt, FixedPromptTask
@@ -20,7 +20,6 @@ from kveval.tasks.task import Task
 
 FAMILY = "own"
 DEFAULT_OUTPUT_TOKENS = 256
-_SHOWN_CHARACTERS = 80
 
 Text = Annotated[str, Field(min_length=1, strict=True)]
 
@@ -77,7 +76,7 @@ class PromptRow(_Row):
     @classmethod
     def _known_scorer(cls, name: str) -> str:
         if name not in SCORERS:
-            raise ValueError(nearest(name, SCORERS))
+            raise ValueError(f"{name!r} is not a scorer; {nearest(name, SCORERS)}")
         return name
 
     @field_validator("messages")
@@ -152,11 +151,11 @@ def _parsed(line: bytes) -> PromptRow:
     except ValueError as error:
         raise ValueError(f"not JSON: {error}") from error
     if not isinstance(data, dict):
-        raise ValueError(f'{_shown(data)} is not an object; use: {{"prompt": ..., "answer": ...}}')
+        raise ValueError(f'{shown(data)} is not an object; use: {{"prompt": ..., "answer": ...}}')
     try:
         row = PromptRow.model_validate(data)
     except ValidationError as error:
-        raise ValueError(_explain(error)) from error
+        raise ValueError(explain(error, PromptRow)) from error
     for problem in _conflicts(row):
         raise ValueError(problem)
     return row
@@ -208,22 +207,4 @@ def _references(row: PromptRow) -> Iterator[str]:
         try:
             yield reference(answer)
         except ValueError as error:
-            raise ValueError(f"{key}: {_shown(answer)} with scorer {row.scorer!r}; {error}") from error
-
-
-def _explain(error: ValidationError) -> str:
-    problem = error.errors(include_url=False)[0]
-    key = key_of(problem)
-    if problem["type"] == "extra_forbidden":
-        location = key.split(".")
-        keys = PromptRow.model_fields if len(location) == 1 else Message.model_fields
-        keys = keys if location[0] != "tools" else {**Tool.model_fields, **Function.model_fields}
-        return f"unknown key {key!r}; {nearest(location[-1], keys)}"
-    if problem["type"] == "missing":
-        return f"{key}: required, not given"
-    return f"{key}: {_shown(problem['input'])}; {reason_of(problem)}"
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+            raise ValueError(f"{key}: {shown(answer)} with scorer {row.scorer!r}; {error}") from error

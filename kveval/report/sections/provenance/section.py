@@ -7,10 +7,8 @@ from typing import Any
 
 from kveval.judge.run_data import RunData
 from kveval.report.section import Section
-from kveval.run.facts import Facts
+from kveval.run.facts import VOLATILE_FACTS, Facts
 
-# These differ between launches of the same engine and say nothing about its answers.
-_VOLATILE_FACTS = {"startup_seconds", "kv_cache_gib"}
 _CAPACITY_FACTS = {"kv_capacity_tokens", "kv_capacity_ratio"}
 
 
@@ -35,7 +33,7 @@ def facts_table(run: RunData) -> list[tuple[str, list[Fact]]]:
         for variant in variants:
             facts = variant.facts
             value = getattr(facts, key)
-            differs = value is not None and key not in _VOLATILE_FACTS and value != getattr(reference, key)
+            differs = value is not None and key not in VOLATILE_FACTS and value != getattr(reference, key)
             saves_nothing = key in _CAPACITY_FACTS and facts.is_emulated
             note = "emulated: no memory saved" if saves_nothing else "declared" if facts.is_declared(key) else None
             row.append(Fact(", ".join(map(str, value)) if isinstance(value, list) else value, differs, note))
