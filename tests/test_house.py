@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import kveval
 
 PACKAGE = Path(kveval.__file__).parent
+TESTS = Path(__file__).parent
 MOST_FILES = 13
 MOST_LINES = 280
 
@@ -37,3 +39,19 @@ def test_no_folder_holds_too_many_files() -> None:
     folders = {path.parent for path in PACKAGE.rglob("*.py")}
     crowded = {str(folder): count for folder in folders if (count := len(list(folder.glob("*.py")))) > MOST_FILES}
     assert crowded == {}
+
+
+def modules_with_behaviour() -> list[Path]:
+    """Modules with a function. Without one, a module only declares names and fields."""
+    behaviour = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [
+        path.relative_to(PACKAGE)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if not path.name.startswith("__")
+        and any(isinstance(node, behaviour) for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    ]
+
+
+@pytest.mark.parametrize("module", modules_with_behaviour(), ids=str)
+def test_every_module_has_its_tests_in_the_same_place(module: Path) -> None:
+    assert (TESTS / module.parent / f"test_{module.name}").is_file()

@@ -6,28 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.commands import answer_sweeps, use_installation
+from support.commands import answer_sweeps
 from support.scripted import ScriptedEngines
 
 import kveval
-from kveval.api.source import read_config
 from kveval.api.sweep import SweepResult
-from kveval.config.sweep import validate_config
-from kveval.engines.base import Installation
-from kveval.errors import ConfigError, RunDirectoryError
-
-
-@pytest.fixture
-def keys(
-    stand_in: None, checkpoint: Path, installation: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> dict[str, Any]:
-    """Keys of a small configuration. The working directory is empty."""
-    use_installation(monkeypatch, installation)
-    monkeypatch.chdir(tmp_path)
-    return {
-        "model": str(checkpoint), "variants": ["bf16", "fp8"], "context_lengths": [512], "tasks": ["niah_single"],
-        "samples": 4, "questions_per_haystack": 2, "haystack": "generated", "aa_share": 0.0, "cold_check": 0,
-    }  # fmt: skip
+from kveval.errors import RunDirectoryError
 
 
 @pytest.fixture
@@ -74,35 +58,6 @@ def test_a_run_goes_on_where_it_stopped(keys: dict[str, Any], engines: ScriptedE
     assert engines.requests() == before
     with pytest.raises(RunDirectoryError, match="holds a run already"):
         kveval.sweep(keys, out=path, progress=False)
-
-
-@pytest.mark.parametrize("typed", [False, True])
-def test_keywords_replace_keys(keys: dict[str, Any], typed: bool) -> None:
-    plan = kveval.plan_sweep(validate_config(keys) if typed else keys, samples=2, variants=["bf16", "int8"])
-    assert plan["samples"] == 2
-    assert [variant["name"] for variant in plan["variants"]] == ["bf16", "int8"]
-
-
-def test_a_misspelt_keyword_is_named_with_the_right_one(keys: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="unknown key 'smaples'; did you mean 'samples'"):
-        kveval.plan_sweep(keys, smaples=2)
-
-
-def test_keys_without_a_run_directory_are_refused(keys: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="out: required, not given; use a folder"):
-        kveval.sweep(keys)
-
-
-def test_the_default_run_directory_is_named_after_the_file(keys: dict[str, Any], tmp_path: Path) -> None:
-    import yaml
-
-    path = tmp_path / "nightly.yaml"
-    path.write_text(yaml.safe_dump(keys))
-    assert read_config(path, None, {}).out == Path("runs/nightly")
-    assert read_config(path, "flag", {}).out == Path("flag")
-    path.write_text(yaml.safe_dump(keys | {"out": "elsewhere"}))
-    assert read_config(path, None, {}).out == Path("elsewhere")
-    assert read_config("demo", None, {}).out == Path("runs/demo")
 
 
 def test_a_plan_says_that_its_folder_is_taken(keys: dict[str, Any], tmp_path: Path) -> None:

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-from rich.console import Console
 from support.commands import Kveval, answer_loads, use_installation
-from support.scripted import Oracle, Reply, ScriptedEngines, always
+from support.scripted import Reply, ScriptedEngines, always
 
 from kveval.engines.base import Installation
-from kveval.load import run as load_run
-from kveval.measure.plan.plan import Plan
-from kveval.measure.progress import SilentReporter
-from kveval.measure.sweep import sweep
 from kveval.report.documents.load import load_summary
-from kveval.report.html.report import build_report
-from kveval.report.terminal.load import load_table
 from kveval.run.load_results import read_load
 
 WORDS = always(Reply("a b c d e", finish_reason="length"))
@@ -112,31 +102,3 @@ def test_what_is_wrong_is_one_line(kveval: Kveval, config: str, flags: list[str]
     assert code == 2
     assert message in err
     assert len([line for line in err.splitlines() if line.startswith("error")]) == 1
-
-
-async def test_the_report_shows_it(plan_of: Callable[..., Plan], tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("kveval.load.stage.ordinary_tokens", lambda *_: tuple(range(100, 400)))
-    monkeypatch.setattr("kveval.measure.provenance.git_state", lambda _: None)
-    out = tmp_path / "run"
-    load = {"requests": 3, "output_tokens": 5, "prompt_lengths": [64], "concurrency": [2], "longest_context": False}
-    plan = plan_of(load=load)
-    oracle = Oracle(plan)
-    engines = ScriptedEngines(
-        lambda prompt, body: WORDS(prompt, body) if body.get("ignore_eos") else oracle(prompt, body)
-    )
-    stage = load_run.load_stage(plan, out, resume=False, on_status=lambda _: None)
-    assert stage is not None
-    await sweep(plan, out, resume=False, reporter=SilentReporter(), stages=[stage], open_engine=engines)
-    document = stage.finish()
-
-    page = build_report(out).read_text()
-    assert "Under load" in page
-    assert page.count("<td>closed 2</td>") == 2
-    assert "KV capacity: computed and reported" in page
-    assert "from launch to first token" in page
-    console = Console(file=io.StringIO(), width=80)
-    console.print(load_table(document))
-    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    assert lines[0].startswith("closed 2, 64 tokens, 5 output tokens")
-    assert max(len(line.rstrip()) for line in lines) <= 80
-    assert {row["completed"] for row in load_summary(document)["rows"]} == {4}

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kveval.measure.counters import Counted, planned_hit_tokens
 from support import variants
 from support.samples import sample
 from support.scripted import Oracle, ScriptedEngines
 from support.sweeps import Planner, run
 
-from kveval.measure.counters import Counted, planned_hit_tokens
 from kveval.run.facts import Facts, Finding
 from kveval.run.manifest import VariantRun
 

@@ -10,7 +10,8 @@ from kveval.config.sweep import validate_config
 from kveval.engines.client.client import Client
 from kveval.load.plan import LoadPlan
 from kveval.load.run import run_load
-from kveval.run.load_results import Level, LoadDocument
+from kveval.run.facts import Finding
+from kveval.run.load_results import Level, LevelResult, LoadDocument, LoadVariant, Spread
 from support.scripted import Reply, ScriptedEngines, ScriptedServer
 
 TOKENS = tuple(range(100, 400))
@@ -48,3 +49,26 @@ def client_of(server: ScriptedServer) -> Client:
 
 async def measure(plan: LoadPlan, out: Path, engines: ScriptedEngines, *, resume: bool = False) -> LoadDocument:
     return await run_load(plan, out, resume=resume, on_status=lambda _: None, open_engine=engines)  # type: ignore[arg-type]
+
+
+def load_document(**ttft_ms: list[float]) -> LoadDocument:
+    """What variants of these names did at one level each, their times to the first token as given; the first is the
+    baseline."""
+    one = level()
+    variants = {}
+    for name, times in ttft_ms.items():
+        spread = Spread.of(times)
+        measured = LevelResult(
+            level=one, outcomes={"completed": len(times), "http_500": one.requests - len(times)}, warmup_outcomes={},
+            duration_s=2.0, ttft_ms=spread, itl_ms=spread, gap_ms=spread, latency_ms=spread, output_tokens=100,
+            prompt_tokens=384, output_tokens_per_s=50.0, total_tokens_per_s=242.0, requests_per_s=3.0,
+            findings=[Finding.warning("load_failures", f"{name} failed")] if len(times) < one.requests else [],
+        )  # fmt: skip
+        variants[name] = LoadVariant(
+            name=name, role="candidate" if variants else "baseline", spec={}, status="complete", levels=[measured],
+            cold_start_s=12.0,
+        )  # fmt: skip
+    return LoadDocument(
+        kveval_version="0", created="2026-01-01T00:00:00+00:00", baseline=next(iter(variants)), config={}, inputs={},
+        max_model_len=512, variants=variants, versions={}, machine={},
+    )  # fmt: skip

@@ -1,7 +1,8 @@
-"""The least of a record and a manifest that is valid."""
+"""The least of a record and a manifest that is valid, and the files of a folder."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 RECORD: dict[str, Any] = {
@@ -15,3 +16,8 @@ MANIFEST: dict[str, Any] = {
     "kveval_version": "0", "run_id": "r", "created": "2026-01-01T00:00:00+00:00", "config": {}, "inputs": {},
     "seeds": {}, "sampling": {}, "samples": 0, "samples_sha256": "", "baseline": "bf16", "versions": {}, "machine": {},
 }  # fmt: skip
+
+
+def left_behind(folder: Path) -> list[str]:
+    """Names of all files in `folder` but locks."""
+    return [path.name for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock"]
