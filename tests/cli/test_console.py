@@ -14,7 +14,7 @@ import pytest
 from support.commands import Kveval
 from support.make_run import GOOD, make_run, make_samples
 
-from kveval.cli.console import print_exactly
+from kveval.cli.console import print_exactly, print_json
 from kveval.terminal import Terminal
 
 HOSTILE = "x\x1b[31mRED\x1b[2J\x07\u202e\x9b1m\r"
@@ -173,3 +173,10 @@ def test_colors_of_its_own_still_work() -> None:
     Terminal(file=out, force_terminal=True, color_system="standard").print(f"a{HOSTILE}", style="red", markup=False)
     assert out.getvalue().startswith("\x1b[31ma")
     assert "\x1b[2J" not in out.getvalue()
+
+
+def test_json_is_strict(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"a": [1, None]})
+    assert capsys.readouterr().out == '{\n  "a": [\n    1,\n    null\n  ]\n}\n'
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        print_json(float("nan"))

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kveval.measure.counters import Counted, planned_hit_tokens
 from support import variants
 from support.samples import sample
 from support.scripted import Oracle, ScriptedEngines
 from support.sweeps import Planner, run
 
+from kveval.engines.counter_log import CounterLog
+from kveval.measure.watch.counters import Counted, planned_hit_tokens
 from kveval.run.facts import Facts, Finding
 from kveval.run.manifest import VariantRun
 
@@ -45,7 +46,9 @@ def totals(counters: dict[str, float], added: dict[str, float], planned: int, **
         name="fp8", role="candidate", spec={}, counters=counters, asking_seconds=1.0, facts=Facts(**facts),
         findings=[Finding.warning("no_prefix_hits", "of the first launch"), Finding.info("other", "kept")],
     )  # fmt: skip
-    return Counted(added, 0.5, planned).changes(variants.variant(), current, [])
+    log = CounterLog()
+    log._added |= added
+    return Counted(log, 0.5, planned).changes(variants.variant(), current, [])
 
 
 def test_counters_and_seconds_add_up_over_launches() -> None:
