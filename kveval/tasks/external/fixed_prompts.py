@@ -13,6 +13,7 @@ import numpy as np
 from kveval.errors import PlanError
 from kveval.tasks.assembly.chat import ChatTemplate, Messages
 from kveval.tasks.assembly.prompt import PromptFormat, PromptStyle
+from kveval.tasks.references.reference import Reference
 from kveval.tasks.sample import Chat, Prompt, Sample, shared_prefix
 from kveval.tasks.task import Task
 
@@ -31,6 +32,7 @@ class FixedPrompt:
         cluster: prompts of one cluster are not independent of each other; None if this one is.
         doc: what its task's `score` reads beside ``answers``.
         address: part of its sample_id, for tasks that may hold the same prompt twice.
+        reference: the right answer as its author would have it written. No part of its sample_id.
     """
 
     where: str
@@ -42,6 +44,7 @@ class FixedPrompt:
     cluster: str | None = None
     doc: Mapping[str, Any] = field(default_factory=dict)
     address: str = ""
+    reference: Reference | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,7 @@ def _sample(task: Task, fixed: FixedPrompt, prompt: Prompt, chat: ChatTemplate) 
         chat=Chat(tuple(fixed.content), fixed.tools, template_kwargs=chat.variables)
         if fixed.tools and not isinstance(fixed.content, str)
         else None,
+        reference=fixed.reference,
     )
 
 

@@ -16,6 +16,7 @@ from kveval.tasks.assembly.prompt import PromptStyle
 from kveval.tasks.external.fixed_prompts import FixedPrompt, FixedPromptTask
 from kveval.tasks.external.hub import hub_bounded, needs_hub
 from kveval.tasks.loader import quiet
+from kveval.tasks.references.form import ReferenceForm
 from kveval.tasks.task import Task
 from kveval.tasks.task_files import read_task_file
 from kveval.tasks.user_code import one_line, user_code
@@ -190,6 +191,7 @@ class _LmEvalTask:
                 "metric": self._metric.name,
                 "filter": self._metric.filter,
             },
+            reference=ReferenceForm(none="a task of lm-eval does not say how a model words its answer"),
         )
 
     def prompts(self, style: PromptStyle) -> list[FixedPrompt]:

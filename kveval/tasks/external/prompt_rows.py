@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,11 +15,14 @@ from kveval.errors import ConfigError, nearest
 from kveval.tasks.builders.base import ChatForm
 from kveval.tasks.external.fixed_prompts import FixedPrompt, FixedPromptTask
 from kveval.tasks.external.row_scorers import SCORERS, score_row
+from kveval.tasks.references.form import ReferenceForm
+from kveval.tasks.references.reference import ANSWER, Piece, Reference
 from kveval.tasks.scoring.json_answers import loads
 from kveval.tasks.task import Task
 
 FAMILY = "own"
 DEFAULT_OUTPUT_TOKENS = 256
+_OPENING = "([{<\"'`*_#$-/"
 
 Text = Annotated[str, Field(min_length=1, strict=True)]
 
@@ -60,6 +63,8 @@ class PromptRow(_Row):
         answers: several answers, each of which is right.
         scorer: a key of `SCORERS`.
         cluster: rows of one cluster share a document or a conversation, so they are not independent.
+        reference: the right answer as the model would write it, to ask how probable it is.
+        lead: words of the model before the reference, with the space between the two.
     """
 
     id: str | int | None = None
@@ -71,6 +76,8 @@ class PromptRow(_Row):
     scorer: str = "contains"
     cluster: str | int | None = None
     max_output_tokens: Annotated[int, Field(gt=0, strict=True)] = DEFAULT_OUTPUT_TOKENS
+    reference: Text | None = None
+    lead: Text | None = None
 
     @field_validator("scorer")
     @classmethod
@@ -136,6 +143,7 @@ def _task(path: Path, name: str, chat_form: ChatForm | None, sha256: str) -> Tas
         chat_form=chat_form,
         max_output_tokens=DEFAULT_OUTPUT_TOKENS,
         metadata={"sha256": sha256},
+        reference=ReferenceForm(none="its row gives no reference"),
     )
 
 
@@ -177,6 +185,15 @@ def _conflicts(row: PromptRow) -> Iterator[str]:
         yield f"answer: not given, and scorer {row.scorer!r} needs one; use: answer, answers, or scorer none"
     if scorer.needs_tools and not row.tools:
         yield f"scorer: {row.scorer!r} without tools; use: tools beside it"
+    if row.lead is not None and row.reference is None:
+        yield "lead: given without a reference; use: reference beside it"
+    if row.lead and row.reference and _run_together(row.lead[-1], row.reference[0]):
+        yield f"lead: {shown(row.lead)} runs into the reference {shown(row.reference)}; use: a space between them"
+
+
+def _run_together(last: str, first: str) -> bool:
+    """Says whether two characters need a space between them, as letters of Latin script do."""
+    return last.isascii() and first.isascii() and last not in _OPENING and not last.isspace() and first.isalnum()
 
 
 def _prompt(where: str, row: PromptRow) -> FixedPrompt:
@@ -186,16 +203,35 @@ def _prompt(where: str, row: PromptRow) -> FixedPrompt:
     if row.id is not None:
         doc["id"] = row.id
     messages = row.messages or [Message(role="user", content=row.prompt)]
+    answers = tuple(_references(row))
     conversation = [message.model_dump(exclude_none=True) for message in messages]
     return FixedPrompt(
         where=where,
         content=conversation if row.tools or row.prompt is None else row.prompt,
-        answers=tuple(_references(row)),
+        answers=answers,
         max_output_tokens=row.max_output_tokens,
         tools=tuple(tool.model_dump(exclude_none=True) for tool in row.tools or ()),
         cluster=None if row.cluster is None else str(row.cluster),
         doc=doc,
+        reference=_reference(row, answers),
     )
+
+
+def _reference(row: PromptRow, answers: Sequence[str]) -> Reference | None:
+    """Returns what to force. Raises ValueError if the row's own scorer calls it wrong."""
+    if row.reference is None:
+        return None
+    lead = row.lead or ""
+    if SCORERS[row.scorer].reference is not None:
+        tried = [
+            score_row({"scorer": row.scorer, "answers": answers}, text)
+            for text in (row.reference, lead + row.reference)
+        ]
+        if not any(metrics["score"] == 1.0 for metrics in tried):
+            raise ValueError(
+                f"reference: {shown(row.reference)} is wrong by scorer {row.scorer!r}; use: a right answer"
+            )
+    return Reference((Piece(lead), Piece(row.reference, ANSWER)))
 
 
 def _references(row: PromptRow) -> Iterator[str]:

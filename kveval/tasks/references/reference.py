@@ -8,6 +8,7 @@ from typing import Literal
 Unit = Literal["probability", "token_accuracy", "entries"]
 """What an expected score counts. Scores of different units must not be averaged."""
 
+ANSWER = "answer"
 FORMAT = "format"
 """The part of what surrounds values, such as the keys of a JSON object. It is reported, and no score counts it."""
 

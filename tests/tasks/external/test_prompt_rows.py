@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from kveval.errors import ConfigError
+from kveval.tasks.assembly.chat import ChatTemplate
+from kveval.tasks.assembly.prompt import PromptFormat
+from kveval.tasks.external.fixed_prompts import fixed_prompt_samples
 from kveval.tasks.external.prompt_rows import DEFAULT_OUTPUT_TOKENS, read_prompts
+from kveval.tasks.references.of_sample import references_of
+from kveval.tasks.references.reference import NoReference, References
 
 TOOL = {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}}
 GOOD = {"prompt": "What is it?", "answer": "blue"}
@@ -115,6 +120,11 @@ def test_the_first_rows_can_be_chosen(tmp_path: Path) -> None:
         ({"prompt": "x", "scorer": "tool_call", "answer": {"look_up": {}}}, "'tool_call' without tools"),
         ({"prompt": "x", "tools": [TOOL], "scorer": "tool_call", "answer": {"look_up": {}}}, "no call is right"),
         ({"prompt": "x", "tools": [TOOL], "scorer": "tool_call", "answer": "look_up"}, "or a string that holds one"),
+        (GOOD | {"lead": "It is "}, "lead: given without a reference; use: reference beside it"),
+        (GOOD | {"lead": "It is", "reference": "blue"}, "lead: 'It is' runs into the reference 'blue'; use: a space"),
+        (GOOD | {"reference": "red"}, "reference: 'red' is wrong by scorer 'contains'; use: a right answer"),
+        (GOOD | {"reference": ""}, "reference: ''"),
+        (GOOD | {"reference": 7}, "reference: 7"),
     ],
 )
 def test_a_bad_row_is_named_by_its_line(tmp_path: Path, row: Any, says: str) -> None:
@@ -166,3 +176,42 @@ def test_rows_with_tools_are_conversations(tmp_path: Path) -> None:
     assert given.task.chat_form == "tools"
     assert read_prompts(file, "mine", 1).task.chat_form == "tools"
     assert read_prompts(written(tmp_path, GOOD), "mine").task.chat_form is None
+
+
+def test_a_row_may_say_how_its_answer_would_be_written(tmp_path: Path) -> None:
+    rows = [
+        GOOD | {"reference": "blue", "lead": "It is "},
+        GOOD | {"reference": "Blue."},
+        {"prompt": "How old?", "answer": "7 years", "scorer": "exact", "reference": "7 years", "lead": "It is "},
+        {"prompt": "多大？", "answer": "七岁", "reference": "七岁", "lead": "他"},
+        {"prompt": "Say something.", "scorer": "none", "reference": "Something."},
+        GOOD,
+    ]
+    given = read_prompts(written(tmp_path, *rows), "mine")
+    found = [prompt.reference for prompt in given.prompts("chat")]
+    assert [None if reference is None else (reference.lead, reference.text) for reference in found] == [
+        ("It is ", "It is blue"),
+        ("", "Blue."),
+        ("It is ", "It is 7 years"),
+        ("他", "他七岁"),
+        ("", "Something."),
+        None,
+    ]
+    assert given.task.reference is not None
+    assert given.task.reference.none == "its row gives no reference"
+
+
+def test_a_reference_changes_no_sample_id(tmp_path: Path) -> None:
+    prompt_format = PromptFormat.stand_in()
+    chat = ChatTemplate(tmp_path, {})
+    samples = [
+        fixed_prompt_samples(read_prompts(written(tmp_path, row), "mine"), prompt_format, chat)[0]
+        for row in (GOOD, GOOD | {"reference": "blue", "lead": "It is "})
+    ]
+    assert samples[0].sample_id == samples[1].sample_id
+    assert samples[0].doc == samples[1].doc
+    task = read_prompts(written(tmp_path, GOOD), "mine").task
+    assert references_of(task, samples[0], prompt_format) == NoReference("its row gives no reference")
+    references = references_of(task, samples[1], prompt_format)
+    assert isinstance(references, References)
+    assert (references.unit, references.alternatives[0].text) == ("token_accuracy", " It is blue")
