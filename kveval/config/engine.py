@@ -69,12 +69,17 @@ class RequestsConfig(StrictModel):
         max_attempts: requests sent for one sample before it becomes an ``engine_error``.
         max_in_flight: requests running at once. The KV cache may allow fewer.
         logprobs: top alternatives recorded per output token; 0 records none.
+        forced_decode: also make the engine write each right answer, and record how probable the model finds it.
+        serving_temperature: of the probabilities of forced answers: the one that the model is served with. None takes
+            the model's generation_config.json, or 1.0 if it names none.
     """
 
     timeout_s: Annotated[float, Field(gt=0)] = 600.0
     max_attempts: Annotated[int, Field(gt=0, le=10)] = 3
     max_in_flight: Annotated[int, Field(gt=0)] = 32
     logprobs: Annotated[int, Field(ge=0, le=20)] = 20
+    forced_decode: bool = True
+    serving_temperature: Annotated[float, Field(gt=0, le=10)] | None = None
 
 
 def flags(arguments: Mapping[str, Any]) -> list[str]:

@@ -50,11 +50,14 @@ class Engine(Protocol):
         base_url: ``http://host:port`` without a path. Valid after `start`.
         model_name: the ``model`` field of requests.
         access: how requests reach the server, and what it understands. Valid after `start`.
+        forced_results: the folder where kveval's processor inside the engine leaves what it read along forced outputs.
+            None if the engine has no such processor. Valid after `start`.
     """
 
     base_url: str
     model_name: str
     access: Access
+    forced_results: Path | None
 
     async def start(self, on_status: OnStatus) -> None:
         """Returns when the server is healthy.

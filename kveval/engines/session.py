@@ -11,12 +11,16 @@ from pathlib import Path
 
 from kveval.engines.base import Engine, OnStatus, OpenEngine, ServerPlan
 from kveval.engines.client.client import Client
+from kveval.engines.forced import ForcedDecoder
 from kveval.engines.presence import Presence, presence
-from kveval.engines.smoke import smoke
+from kveval.engines.smoke import plain_prompt, smoke
 from kveval.engines.variants import ResolvedVariant
 from kveval.run.facts import Facts, Finding, SecondLook
 from kveval.run.manifest import SmokeResult
 from kveval.tasks.sample import Prompt
+
+# No model would go on so by itself.
+_FORCED_TEXT = " Seventeen violet umbrellas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,11 @@ class Session:
             ids_by_text=lambda: prompt_format.ids_by_text,
         )
 
+    def decoder(self, client: Client, temperature: float) -> ForcedDecoder | None:
+        """Returns what forces texts on the server. None if it was not seen to work."""
+        folder = self.engine.forced_results
+        return ForcedDecoder(client, folder, temperature) if folder and self.facts.forced_decode else None
+
     async def establish(self, prompts: Sequence[Prompt], baseline: Facts, baseline_smoke: SmokeResult) -> Established:
         """Asks the smoke questions, reads the facts and judges both against the baseline's.
 
@@ -82,9 +91,10 @@ class Session:
             smoke_result, smoke_findings = await smoke(
                 client, prompts, await self.engine.facts(), baseline_smoke.perplexity
             )
-        facts = _with_capacity_ratio(await self.engine.facts(), baseline)
+            forced, forced_findings = await self._check_forced_decode(client)
+        facts = _with_capacity_ratio(await self.engine.facts(), baseline).model_copy(update={"forced_decode": forced})
         findings = self.engine.findings(facts, baseline if baseline.is_established else None)
-        self.established = Established(facts, smoke_result, [*findings, *smoke_findings])
+        self.established = Established(facts, smoke_result, [*findings, *smoke_findings, *forced_findings])
         self._presence = await self._look_at_processes()
         return self.established
 
@@ -101,6 +111,14 @@ class Session:
     async def _look_at_processes(self) -> Presence:
         # Looking through the processes of a large machine takes a moment, in which answers arrive.
         return await asyncio.to_thread(lambda: presence(self.engine.processes(), self.engine.base_url, self._log_path))
+
+    async def _check_forced_decode(self, client: Client) -> tuple[bool | None, list[Finding]]:
+        if self.engine.forced_results is None:
+            return None, []
+        decoder = ForcedDecoder(client, self.engine.forced_results, temperature=1.0)
+        prompt = plain_prompt(self._plan.prompt_format)
+        problem = await decoder.check(prompt.token_ids(), self._plan.prompt_format.encode(_FORCED_TEXT).tolist())
+        return problem is None, [] if problem is None else [problem]
 
 
 @contextlib.asynccontextmanager

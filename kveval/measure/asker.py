@@ -12,6 +12,7 @@ from kveval.engines.client.client import Client
 from kveval.engines.counter_log import CounterLog
 from kveval.engines.session import Session
 from kveval.errors import EngineError
+from kveval.measure.expected import ExpectedAsker
 from kveval.measure.haystacks import HaystackSamples, group_by_haystack
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
@@ -94,6 +95,10 @@ class SampleAsker:
     _answered: list[Sample] = field(default_factory=list, init=False)
     _failures_in_a_row: int = field(default=0, init=False)
 
+    def __post_init__(self) -> None:
+        decoder = self.session.decoder(self.client, self.plan.serving_temperature)
+        self._expected = ExpectedAsker(self.plan.references, decoder)
+
     async def ask(self) -> None:
         """Asks what remains.
 
@@ -139,7 +144,7 @@ class SampleAsker:
         if is_sentinel:
             self.run.append_sentinel(SentinelRecord(**dict(record), asked_after=asked_after))
         else:
-            self.run.append(record)
+            self.run.append(await self._expected.complete(record, sample))
             self.remaining.done(sample)
             self._answered.append(sample)
             self.reporter.answered(record, self.tokens[sample.sample_id])

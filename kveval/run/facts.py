@@ -26,6 +26,8 @@ class Facts(BaseModel):
         emulation: format and granularity; `emulation_live`: the engine log shows values being rounded.
         kv_capacity_tokens: what the cache holds; `kv_capacity_ratio`: to the baseline's.
         kv_cache_gib: memory of the cache on one device, as the engine logs it; the CPU engine does not.
+        forced_decode: the engine was seen to write a text that kveval forced on it, and its probabilities agree with
+            those of the answer. None: nobody tried.
         speculative_tokens: of each draft at most; None where the server does not speculate.
         scales: of K and V: calibrated (from the checkpoint), 1.0, dynamic (computed per token), none (not quantized).
         declared: names of facts that the configuration says and the server does not. This and all below are facts of
@@ -59,6 +61,7 @@ class Facts(BaseModel):
     speculative_method: str | None = None
     speculative_tokens: int | None = None
     model_dtype: str | None = None
+    forced_decode: bool | None = None
     startup_seconds: float | None = None
     declared: list[str] = []
     endpoint: str | None = None
@@ -84,7 +87,7 @@ class Facts(BaseModel):
     def identity(self) -> dict[str, Any]:
         """Returns the facts that decide answers. A resumed run must have the same."""
         capacity = {"kv_capacity_tokens", "kv_capacity_ratio"}
-        return self.model_dump(exclude={*VOLATILE_FACTS, *capacity, "emulation_live"})
+        return self.model_dump(exclude={*VOLATILE_FACTS, *capacity, "emulation_live", "forced_decode"})
 
     def compared_with(self, later: Facts) -> SecondLook:
         """Compares these facts of a running server with what the same server says later.
@@ -110,7 +113,9 @@ def _is_same_version(before: str, after: str | None) -> bool:
 
 
 # Computed by kveval, or different from one moment to the next although the server does the same.
-_NOT_WATCHED = {"startup_seconds", "kv_capacity_ratio", "kv_cache_gib", "emulation_live", "declared", "lacks"}
+_NOT_WATCHED = {
+    "startup_seconds", "kv_capacity_ratio", "kv_cache_gib", "emulation_live", "forced_decode", "declared", "lacks",
+}  # fmt: skip
 _UNTOLD = (None, "unknown")
 
 

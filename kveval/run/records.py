@@ -49,6 +49,27 @@ class RecordError(Stored):
     message: str
 
 
+class ExpectedScore(Stored):
+    """The score that a sample would get on average if its answers were sampled at the serving temperature.
+
+    Attributes:
+        unit: what the score counts. Scores of different units must not be averaged.
+        temperature: of the probabilities.
+        parts: the score by part of the answer, such as "format", "value" or "q1" (the first quarter of the output).
+        lead: words that were forced before the answer and not scored.
+        token_ids: by forced text, its tokens; `logprobs`: the natural logarithm of each token's probability, at most 0
+            and at least -9999, which stands for a probability of 0.
+    """
+
+    score: float = Field(ge=0, le=1)
+    unit: Literal["probability", "token_accuracy", "entries"]
+    temperature: float = Field(gt=0)
+    parts: dict[str, float] = {}
+    lead: str = ""
+    token_ids: list[list[int]] = []
+    logprobs: list[list[float]] = []
+
+
 class Record(Stored):
     """One sample answered by one variant.
 
@@ -65,6 +86,8 @@ class Record(Stored):
         chunk_tokens: tokens in each chunk, aligned with `token_ms`. Empty if that is not known.
         logprobs: the top alternatives of every output token, packed by `pack_logprobs`.
         attempts: requests sent for this record, retries included.
+        expected: None if the sample has no reference, or the engine cannot be forced.
+        expected_error: why there is no expected score, where there should be one.
     """
 
     sample_id: str
@@ -92,6 +115,8 @@ class Record(Stored):
     logprobs: str | None = None
     attempts: int = 1
     error: RecordError | None = None
+    expected: ExpectedScore | None = None
+    expected_error: RecordError | None = None
 
     @property
     def arrived_at_once(self) -> bool:

@@ -69,6 +69,7 @@ class _Attached:
         self.model_name = server.engine.model_name
         self.log_path = server.engine.process.log_path
         self.access = server.engine.access
+        self.forced_results = server.engine.forced_results
 
     async def start(self, on_status: Callable[[str], None]) -> None:  # noqa: ARG002
         await self._server.forget_prefixes()
@@ -106,6 +107,7 @@ async def serve(on_status: Callable[[str], None]) -> AsyncIterator[Server]:
             model=plan.model.path,
             max_model_len=LONGEST_TOKENS + _OUTPUT_TOKENS,
             logprobs=config.requests.logprobs,
+            forces=config.requests.forced_decode,
             log_path=Path(folder) / "engine.log",
         )
         try:

@@ -96,6 +96,7 @@ class ScriptedServer:
         page_of_metrics: what it sends in place of the right text of /metrics.
         perplexity_logprob: of every token of a text whose perplexity is asked.
         forgets: nothing comes from the prefix cache.
+        force: answers requests whose output is forced; see `support.forcing`.
         speculative_tokens: of each draft; 0: it does not speculate. For every prompt token it counts `drafts` of them,
             and `accepted` by position.
     """
@@ -129,6 +130,7 @@ class ScriptedServer:
         self.died = False
         self.max_model_len = 1 << 20
         self.chat_prompt = chat_prompt or (lambda body: list(range(len(body["messages"]))))
+        self.force: Callable[[dict[str, Any]], str] | None = None
         self.tls: tuple[str, str] | None = None
         self.page_of_metrics: Callable[[str], Response] = PlainTextResponse
         self.port = 0
@@ -243,6 +245,8 @@ class ScriptedServer:
         if "prompt_logprobs" in body:
             rows = [None, *({"1": {"logprob": self.perplexity_logprob}} for _ in range(20))]
             return _json({"choices": [{"text": "", "prompt_logprobs": rows}]})
+        if self.force is not None and "vllm_xargs" in body:
+            return PlainTextResponse(self.force(body), media_type="text/event-stream")
         self.requests.append(body)
         prompt = self._prompt(body)
         reply = self.handler(prompt, body)
@@ -357,6 +361,7 @@ class ScriptedEngine:
     emulation_live: bool = True
     model_name: str = "kveval"
     access: Access = field(default_factory=Access)
+    forced_results: Path | None = None
     base_url: str = field(init=False, default="")
 
     async def start(self, on_status: OnStatus) -> None:
@@ -422,6 +427,7 @@ class ScriptedEngines:
         options: arguments of single variants' servers.
         fail_to_start: what single variants' engines die of, from the launch with that number on (from 1).
         dead_emulation: variants whose plugin is not live.
+        force: of variants that are forced, the folder of the results and what answers; see `support.forcing`.
     """
 
     def __init__(self, handler: Handler) -> None:
@@ -430,6 +436,7 @@ class ScriptedEngines:
         self.options: dict[str, Mapping[str, Any]] = {}
         self.fail_to_start: dict[str, tuple[int, str]] = {}
         self.dead_emulation: set[str] = set()
+        self.force: dict[str, tuple[Path, Callable[[dict[str, Any]], str]]] = {}
         self.servers: dict[str, ScriptedServer] = {}
         self.launches: list[str] = []
 
@@ -443,7 +450,9 @@ class ScriptedEngines:
         server = self.servers.setdefault(name, ScriptedServer(self.handlers.get(name, self.handler), **options))
         first, reason = self.fail_to_start.get(name, (0, ""))
         fails = bool(reason) and self.launches.count(name) >= first
-        return ScriptedEngine(variant, server, log_path, reason if fails else None, name not in self.dead_emulation)
+        folder, server.force = self.force.get(name, (None, None))
+        is_live = name not in self.dead_emulation
+        return ScriptedEngine(variant, server, log_path, reason if fails else None, is_live, forced_results=folder)
 
     def requests(self) -> int:
         """Requests of all servers, smoke questions left out."""

@@ -95,7 +95,7 @@ class Client:
             answer,
             is_chat=is_chat,
             ids_by_text=self._ids_by_text() if dialect.names_tokens_by == "text" and self._config.logprobs else None,
-            has_logprobs=dialect.most_logprobs != 0 and self._config.logprobs > 0,
+            has_logprobs=dialect.most_logprobs != 0 and request.logprobs(self._config.logprobs) > 0,
             is_counted=dialect.is_counted,
             forced_tokens=request.max_output_tokens if request.ignore_eos else None,
         )

@@ -10,6 +10,7 @@ import numpy as np
 from kveval.engines.client.access import Access
 from kveval.engines.client.chat_stream import chat_fields
 from kveval.engines.client.dialect import Spell
+from kveval.engines.plugin.forcing import ForcedOutput
 from kveval.tasks.sample import Chat
 
 
@@ -22,6 +23,7 @@ class EngineRequest:
         cache_salt: requests share prefix-cache blocks only with the same salt.
         chat: messages for the chat endpoint, which makes the token ids itself. None for the completion endpoint.
         ignore_eos: the output ends at `max_output_tokens` only.
+        forced: the output that kveval's processor inside the engine forces. None leaves the choice to the engine.
     """
 
     token_ids: np.ndarray
@@ -30,6 +32,12 @@ class EngineRequest:
     cache_salt: str | None = None
     chat: Chat | None = None
     ignore_eos: bool = False
+    forced: ForcedOutput | None = None
+
+    def logprobs(self, configured: int) -> int:
+        """Returns how many alternatives to ask for with every output token."""
+        # One is enough to see which tokens a forced engine wrote. All else is read inside the engine.
+        return configured if self.forced is None else 1
 
 
 def body_of(
@@ -51,6 +59,7 @@ def body_of(
     }
     if dialect.streams:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
+    logprobs = request.logprobs(logprobs)
     wanted = logprobs if dialect.most_logprobs is None else min(logprobs, dialect.most_logprobs)
     tokens = len(request.token_ids)
     if request.chat is not None:
@@ -70,4 +79,6 @@ def body_of(
         body["cache_salt"] = salt
     if request.ignore_eos:
         body["ignore_eos"] = True
+    if request.forced is not None:
+        body["vllm_xargs"] = request.forced.xargs()
     return {key: value for key, value in body.items() if key not in dialect.unknown_fields}, tokens

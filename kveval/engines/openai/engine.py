@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -43,6 +44,7 @@ class AttachedEngine:
         self.base_url = endpoint.url
         self.model_name = endpoint.model
         self.access = Access(endpoint.api_key(f"variants.{variant.name}.endpoint"), endpoint.ca_file)
+        self.forced_results: Path | None = None
         self._endpoint = endpoint
         self._plan = plan
         self._served: Mapping[str, Any] = {}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import psutil
 from kveval.config.engine import EngineConfig, by_flag, flags
 from kveval.engines.base import Installation, OnStatus, ServerPlan
 from kveval.engines.client.access import Access
+from kveval.engines.plugin import forcing
 from kveval.engines.plugin.emulation import EmulationSpec, parse_log
 from kveval.engines.process import ServerProcess, check_port, free_port
 from kveval.engines.variants import ResolvedVariant
@@ -52,6 +55,7 @@ class VLLMEngine:
 
     Args:
         max_model_len: longest prompt plus output it must take, in tokens.
+        forces: load kveval's processor, which forces outputs.
         log_path: the server's output.
     """
 
@@ -67,6 +71,7 @@ class VLLMEngine:
         model: Path,
         max_model_len: int,
         logprobs: int,
+        forces: bool,
         log_path: Path,
     ) -> None:
         self.variant = variant
@@ -77,6 +82,8 @@ class VLLMEngine:
         self._installation = installation
         self._max_model_len = max_model_len
         self._logprobs = logprobs
+        self._forces = forces
+        self.forced_results: Path | None = None
 
     @property
     def _arguments(self) -> dict[str, Any]:
@@ -97,6 +104,8 @@ class VLLMEngine:
         if self._installation.device.kind == "cpu":
             # Graph compilation costs over a minute of start-up and gains little on CPU.
             arguments["enforce-eager"] = True
+        if self._forces:
+            arguments["logits-processors"] = forcing.PROCESSOR
         for given in (self._config.args, self.variant.config.engine_args):
             arguments |= by_flag(given)
         return arguments
@@ -107,6 +116,9 @@ class VLLMEngine:
     def _environment(self) -> dict[str, str]:
         environment = {**os.environ, "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
         environment.pop("KVEVAL_EMULATE", None)
+        environment.pop(forcing.FOLDER_VARIABLE, None)
+        if self.forced_results is not None:
+            environment[forcing.FOLDER_VARIABLE] = str(self.forced_results)
         if self._installation.device.kind == "cpu":
             environment["VLLM_CPU_KVCACHE_SPACE"] = str(self._config.kv_cache_gib)
             # kveval is idle while the engine computes: it needs no core of its own.
@@ -128,6 +140,8 @@ class VLLMEngine:
             except UsageError as error:
                 raise EngineError(f"{self.variant.name}: {error}") from error
         self.base_url = f"http://127.0.0.1:{port}"
+        if self._forces:
+            self.forced_results = Path(tempfile.mkdtemp(prefix="kveval-forced-"))
         await self.process.start(
             self.command(port),
             self._environment(),
@@ -174,6 +188,8 @@ class VLLMEngine:
 
     async def stop(self) -> None:
         await self.process.stop()
+        if self.forced_results is not None:
+            shutil.rmtree(self.forced_results, ignore_errors=True)
 
 
 def status_of(log: str) -> str:
@@ -189,5 +205,17 @@ def open_vllm(plan: ServerPlan, variant: ResolvedVariant, log_path: Path) -> VLL
         model=plan.models[variant.name].path,
         max_model_len=plan.max_model_len,
         logprobs=plan.config.requests.logprobs,
+        forces=plan.config.requests.forced_decode and _can_force(plan, variant),
         log_path=log_path,
+    )
+
+
+def _can_force(plan: ServerPlan, variant: ResolvedVariant) -> bool:
+    """Whether the engine takes kveval's processor: V1 refuses any beside speculation, and `args` may name another."""
+    named = by_flag(plan.config.engine.args) | by_flag(variant.config.engine_args)
+    return (
+        plan.installation.has_emulation
+        and variant.config.speculative_config is None
+        and "logits-processors" not in named
+        and "speculative-config" not in named
     )

@@ -10,10 +10,12 @@ from kveval.engines.variants import ResolvedVariant
 from kveval.measure.plan.asked_again import aa_sample_ids, cold_samples
 from kveval.measure.plan.limits import longest_request
 from kveval.measure.plan.prompts import Route, plan_prompts
+from kveval.measure.plan.references import PlannedReferences, plan_references
 from kveval.measure.plan.samples import plan_samples
 from kveval.measure.plan.tasks import plan_cells, plan_tasks
 from kveval.measure.plan.variants import plan_variants
 from kveval.models.checkpoint import Model
+from kveval.models.generation import serving_temperature
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.sample import Sample
 from kveval.tasks.task import Cell, Task
@@ -31,6 +33,7 @@ class Plan:
         routes: by task, for tasks that can be asked through the chat endpoint.
         cells: of generated tasks.
         samples: every sample of the run, the same for all variants.
+        references: what is forced for each sample that has a reference, by its id.
         aa_sample_ids: what the A/A run asks: whole haystacks.
         max_model_len: tokens of the longest prompt and its output together, and no fewer than smoke questions need.
     """
@@ -45,6 +48,7 @@ class Plan:
     routes: dict[str, Route]
     cells: list[Cell]
     samples: list[Sample]
+    references: dict[str, PlannedReferences]
     aa_sample_ids: frozenset[str]
     max_model_len: int
 
@@ -53,6 +57,11 @@ class Plan:
         if variant.role == "aa":
             return [sample for sample in self.samples if sample.sample_id in self.aa_sample_ids]
         return self.samples
+
+    @property
+    def serving_temperature(self) -> float:
+        """Returns the temperature of expected scores, the same for all variants."""
+        return self.config.requests.serving_temperature or serving_temperature(self.model.path)
 
     @property
     def cold_samples(self) -> list[Sample]:
@@ -78,6 +87,7 @@ def make_plan(config: SweepConfig, installation: Installation) -> Plan:
         routes=prompts.routes,
         cells=cells,
         samples=samples,
+        references=plan_references(config, samples, tasks, prompts),
         aa_sample_ids=aa_sample_ids(samples, config.aa_share),
         max_model_len=longest_request(samples, config.load, variants.limits),
     )

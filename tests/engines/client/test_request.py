@@ -10,6 +10,7 @@ from support.scripted import Reply, always, serving
 from kveval.engines.client.access import Access
 from kveval.engines.client.dialect import Dialect
 from kveval.engines.client.request import EngineRequest, body_of
+from kveval.engines.plugin.forcing import ForcedOutput
 from kveval.tasks.sample import Chat
 
 REQUEST = EngineRequest(np.arange(1, 33, dtype=np.int32), 16)
@@ -72,3 +73,11 @@ def test_a_chat_asks_for_logprobs_only_if_they_name_ids() -> None:
     sent, tokens = body(Dialect(prompt="text"), chat=chat)
     assert (sent["top_logprobs"], tokens, "prompt" in sent) == (20, 3, False)
     assert "top_logprobs" not in body(Dialect(names_tokens_by="text"), chat=chat)[0]
+
+
+def test_a_forced_output_asks_for_the_token_that_was_written_and_no_more() -> None:
+    forced = ForcedOutput([7, 8], 0.6)
+    request = EngineRequest(np.array([5], np.int32), 2, ignore_eos=True, forced=forced)
+    for logprobs in (0, 20):
+        sent, _ = body_of(request, model="m", logprobs=logprobs, access=Access(), spell=None)
+        assert (sent["vllm_xargs"], sent["logprobs"], sent["ignore_eos"]) == (forced.xargs(), 1, True)

@@ -1,0 +1,101 @@
+"""Makes a server write given texts, and reads how probable the model found them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from kveval.engines.client.answer import EngineAnswer
+from kveval.engines.client.client import Client
+from kveval.engines.client.request import EngineRequest
+from kveval.engines.plugin.forcing import ForcedOutput, ForcedResult
+from kveval.run.facts import Finding
+
+# The processor and the answer read the same logits: they differ by float32 rounding alone.
+_TOLERANCE_NATS = 1e-3
+_CHECKED_TOKENS = 8
+
+
+class ForcedDecodeError(Exception):
+    """A text could not be forced.
+
+    Attributes:
+        kind: as of `EngineAnswer.error_kind`, or not_forced, no_result.
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class ForcedDecoder:
+    """Forces texts on one server.
+
+    Args:
+        folder: where the processor inside the engine leaves its results.
+        temperature: of the probabilities that are read.
+    """
+
+    def __init__(self, client: Client, folder: Path, temperature: float) -> None:
+        self._client = client
+        self._folder = folder
+        self.temperature = temperature
+
+    async def force(
+        self, prompt_ids: np.ndarray, token_ids: Sequence[int], *, cache_salt: str | None = None
+    ) -> ForcedResult:
+        """Makes the engine write `token_ids` after the prompt, and returns what the model said of each.
+
+        Raises:
+            ForcedDecodeError: the request failed, the engine wrote something else, or there is no result.
+        """
+        result, _ = await self._force(prompt_ids, ForcedOutput(list(token_ids), self.temperature), cache_salt)
+        return result
+
+    async def _force(
+        self, prompt_ids: np.ndarray, forced: ForcedOutput, cache_salt: str | None
+    ) -> tuple[ForcedResult, EngineAnswer]:
+        count = len(forced.token_ids)
+        request = EngineRequest(prompt_ids, count, cache_salt=cache_salt, ignore_eos=True, forced=forced)
+        answer = await self._client.ask(request)
+        try:
+            if answer.error_kind is not None:
+                raise ForcedDecodeError(answer.error_kind, answer.error_message)
+            if answer.output_token_ids != list(forced.token_ids):
+                raise ForcedDecodeError("not_forced", f"the engine wrote {answer.text[:40]!r} instead of the reference")
+            try:
+                result = ForcedResult.read(self._folder, forced.name)
+            except (OSError, ValueError) as error:
+                raise ForcedDecodeError("no_result", f"the engine left no result of a forced text: {error}") from error
+            if len(result.logprobs) != count:
+                raise ForcedDecodeError("no_result", f"{len(result.logprobs)} results for {count} forced tokens")
+            return result, answer
+        finally:
+            ForcedResult.remove(self._folder, forced.name)
+
+    async def check(self, prompt_ids: np.ndarray, text_ids: Sequence[int]) -> Finding | None:
+        """Forces a known text and reads it back. Returns what is wrong, or None if forcing works.
+
+        The engine reports the probabilities of its answers itself. Those of the processor must be the same.
+        """
+        token_ids = [int(token) for token in text_ids[:_CHECKED_TOKENS]]
+        try:
+            result, answer = await self._force(prompt_ids, ForcedOutput(token_ids), "kveval-smoke")
+        except ForcedDecodeError as error:
+            return _off(str(error))
+        reported = [
+            dict(zip(ids, values, strict=True)).get(token, np.nan)
+            for token, ids, values in zip(token_ids, answer.top_ids, answer.top_logprobs, strict=False)
+        ]
+        if len(reported) != len(token_ids):
+            return _off("the engine does not report the probabilities of its answers")
+        furthest = float(np.abs(np.array(reported) - result.logprobs).max())
+        if not furthest <= _TOLERANCE_NATS:
+            return _off(f"probabilities read inside the engine differ from those it reports by {furthest:.3g} nats")
+        return None
+
+
+def _off(why: str) -> Finding:
+    return Finding.warning("forced_decode_off", f"no expected scores, because outputs cannot be forced: {why}")

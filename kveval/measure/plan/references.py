@@ -1,0 +1,41 @@
+"""Stage 6: what is forced for each sample, to read how probable the right answer is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kveval.config.sweep import SweepConfig
+from kveval.measure.plan.prompts import PlannedPrompts
+from kveval.measure.plan.tasks import PlannedTasks
+from kveval.tasks.references.forced import ForcedText, forced_text
+from kveval.tasks.references.of_sample import references_of
+from kveval.tasks.references.reference import NoReference, References
+from kveval.tasks.sample import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedReferences:
+    """What is forced for one sample.
+
+    Attributes:
+        texts: the tokens of each text in `references`, in the order of `References.all`.
+    """
+
+    references: References
+    texts: tuple[ForcedText, ...]
+
+
+def plan_references(
+    config: SweepConfig, samples: Sequence[Sample], tasks: PlannedTasks, prompts: PlannedPrompts
+) -> dict[str, PlannedReferences]:
+    """Returns what is forced, by sample_id. A sample without a reference is left out."""
+    if not config.requests.forced_decode:
+        return {}
+    planned = {}
+    for sample in samples:
+        references = references_of(tasks.by_name[sample.task], sample, prompts.format, prompts.template)
+        if not isinstance(references, NoReference):
+            texts = tuple(forced_text(reference, prompts.format) for reference in references.all)
+            planned[sample.sample_id] = PlannedReferences(references, texts)
+    return planned

@@ -1,0 +1,80 @@
+"""Texts are forced on a server, and nothing that is not the engine's own word becomes a probability."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.forcing import forcing
+from support.scripted import Reply, ScriptedServer, always
+
+from kveval.config.engine import RequestsConfig
+from kveval.engines.client.client import Client
+from kveval.engines.forced import ForcedDecodeError, ForcedDecoder
+
+PROMPT = np.array([1, 2, 3], np.int32)
+Force = Callable[[dict[str, Any]], str]
+
+
+async def force(folder: Path, answers: Force, token_ids: list[int]) -> list[float]:
+    async with ScriptedServer(always(Reply("free"))) as server:
+        server.force = answers
+        async with Client(server.base_url, "kveval", RequestsConfig(max_attempts=1), lambda: None) as client:
+            return (await ForcedDecoder(client, folder, 0.7).force(PROMPT, token_ids)).logprobs.tolist()
+
+
+async def check(folder: Path, answers: Force | None, **requests: Any) -> str | None:
+    async with ScriptedServer(always(Reply("free"))) as server:
+        server.force = answers
+        async with Client(server.base_url, "kveval", RequestsConfig(**requests), lambda: None) as client:
+            finding = await ForcedDecoder(client, folder, 1.0).check(PROMPT, [5, 6, 7])
+            return None if finding is None else f"{finding.code}: {finding.message}"
+
+
+async def test_the_probabilities_are_those_the_processor_left(tmp_path: Path) -> None:
+    assert await force(tmp_path, forcing(tmp_path, lambda token: -token / 8), [4, 2]) == [-0.5, -0.25]
+    assert not any(tmp_path.iterdir())  # noqa: ASYNC240
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [({"writes": lambda ids: [ids[0], *[1] * (len(ids) - 1)]}, "not_forced"), ({"leaves_result": False}, "no_result")],
+)
+async def test_what_was_not_forced_has_no_probability(tmp_path: Path, options: dict[str, Any], kind: str) -> None:
+    with pytest.raises(ForcedDecodeError) as raised:
+        await force(tmp_path, forcing(tmp_path, **options), [4, 2])
+    assert raised.value.kind == kind
+
+
+async def test_a_failed_request_keeps_its_kind(tmp_path: Path) -> None:
+    with pytest.raises(ForcedDecodeError) as raised:
+        await force(tmp_path, lambda _: 'data: {"error": {"message": "no"}}\n\n', [4])
+    assert raised.value.kind == "http_500"
+
+
+async def test_forcing_that_works_is_found_to_work(tmp_path: Path) -> None:
+    assert await check(tmp_path, forcing(tmp_path)) is None
+
+
+async def test_it_is_checked_even_if_no_logprobs_are_recorded(tmp_path: Path) -> None:
+    assert await check(tmp_path, forcing(tmp_path), logprobs=0) is None
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        (lambda _: None, "wrote 'free' instead of the reference"),
+        (lambda folder: forcing(folder, reported=lambda _: -0.6), "differ from those it reports by 0.1 nats"),
+        (lambda folder: forcing(folder, lambda _: float("nan"), reported=lambda _: -0.5), "differ .* by nan nats"),
+        (lambda folder: forcing(folder, leaves_result=False), "left no result"),
+    ],
+)
+async def test_forcing_that_does_not_work_is_a_finding(
+    tmp_path: Path, answers: Callable[[Path], Force | None], words: str
+) -> None:
+    found = await check(tmp_path, answers(tmp_path))
+    assert found is not None
+    assert found.startswith("forced_decode_off: ")
+    with pytest.raises(AssertionError, match=words):
+        raise AssertionError(found)

@@ -1,0 +1,24 @@
+"""What is forced is planned with the samples, before an engine starts."""
+
+from __future__ import annotations
+
+from support.sweeps import Planner
+
+
+def test_every_sample_whose_task_has_a_reference_is_planned(plan_of: Planner) -> None:
+    plan = plan_of(variants=["bf16"], tasks=["niah_single", "niah_absent"], samples=4, context_lengths=[1024])
+    assert plan.references.keys() == {sample.sample_id for sample in plan.samples}
+    for sample in plan.samples:
+        planned = plan.references[sample.sample_id]
+        assert len(planned.texts) == len(planned.references.all)
+        right = planned.texts[0]
+        written = plan.prompt_format.decode(
+            token for token, part in zip(right.token_ids, right.parts, strict=True) if part is not None
+        )
+        wanted = "not stated" if sample.doc["absent"] else sample.doc["answers"][0]
+        assert wanted in written
+
+
+def test_nothing_is_planned_if_nothing_is_to_be_forced(plan_of: Planner) -> None:
+    plan = plan_of(variants=["bf16"], tasks=["niah_single"], samples=2, requests={"forced_decode": False})
+    assert plan.references == {}

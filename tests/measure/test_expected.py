@@ -1,0 +1,105 @@
+"""Every record says how probable the right answer was, or why nobody knows."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from support.forcing import forcing
+from support.scripted import Oracle, Reply, ScriptedEngines
+from support.sweeps import Planner, records, run
+
+from kveval.measure.plan.plan import Plan
+
+
+def engines_of(plan: Plan, folder: Path, **logprobs: float) -> ScriptedEngines:
+    """Engines that are forced: every token of a reference has the logprob of its variant."""
+    engines = ScriptedEngines(Oracle(plan))
+    for name, logprob in logprobs.items():
+        own = folder / name
+        own.mkdir()
+        engines.force[name] = (own, forcing(own, lambda _, logprob=logprob: logprob))
+    return engines
+
+
+async def test_the_expected_score_is_the_product_over_the_answer_and_not_over_its_lead(
+    plan_of: Planner, tmp_path: Path
+) -> None:
+    plan = plan_of(variants=["bf16", "int8"], samples=3, tasks=["niah_single"], aa_share=0)
+    await run(plan, tmp_path / "run", engines_of(plan, tmp_path, bf16=-0.1, int8=-0.2))
+    for variant, logprob in (("bf16", -0.1), ("int8", -0.2)):
+        for record in records(tmp_path / "run", variant):
+            planned = plan.references[record.sample_id]
+            scored = sum(part is not None for part in planned.texts[0].parts)
+            assert record.expected is not None
+            assert record.expected_error is None
+            assert 0 < scored <= len(planned.texts[0].token_ids)
+            assert record.expected.score == pytest.approx(math.exp(logprob * scored), rel=1e-4)
+            assert record.expected.unit == "probability"
+            assert record.expected.temperature == plan.serving_temperature == 1.0
+            assert record.expected.token_ids == [text.token_ids.tolist() for text in planned.texts]
+            assert record.outcome == "correct"
+
+
+async def test_without_forcing_a_record_says_nothing_of_it(plan_of: Planner, tmp_path: Path) -> None:
+    plan = plan_of(variants=["bf16"], samples=2, tasks=["niah_single"], aa_share=0)
+    manifest = await run(plan, tmp_path / "run", ScriptedEngines(Oracle(plan)))
+    assert manifest.variants["bf16"].facts.forced_decode is None
+    assert all(r.expected is None and r.expected_error is None for r in records(tmp_path / "run", "bf16"))
+
+
+async def test_forcing_that_fails_its_check_is_a_finding_and_the_sweep_goes_on(
+    plan_of: Planner, tmp_path: Path
+) -> None:
+    plan = plan_of(variants=["bf16"], samples=2, tasks=["niah_single"], aa_share=0)
+    engines = ScriptedEngines(Oracle(plan))
+    engines.force["bf16"] = (tmp_path, forcing(tmp_path, leaves_result=False))
+    manifest = await run(plan, tmp_path / "run", engines)
+    assert manifest.status == "complete"
+    assert manifest.variants["bf16"].facts.forced_decode is False
+    assert [finding.code for finding in manifest.variants["bf16"].findings] == ["forced_decode_off"]
+    assert all(r.expected is None and r.outcome == "correct" for r in records(tmp_path / "run", "bf16"))
+
+
+@pytest.mark.parametrize(("logprob", "score"), [(-math.inf, 0.0), (math.nan, None)])
+async def test_a_probability_of_zero_is_a_score_and_no_number_is_none(
+    plan_of: Planner, tmp_path: Path, logprob: float, score: float | None
+) -> None:
+    plan = plan_of(variants=["bf16"], samples=3, tasks=["niah_single"], aa_share=0)
+    engines = engines_of(plan, tmp_path, bf16=-0.1)
+    folder, force = engines.force["bf16"]
+    last = list(plan.references)[-1]
+    texts = [text.token_ids.tolist() for text in plan.references[last].texts]
+    other = forcing(folder, lambda _: logprob, reported=lambda _: -1.0)
+    engines.force["bf16"] = (
+        folder,
+        lambda body: (other if body["vllm_xargs"]["kveval_targets"] in texts else force)(body),
+    )
+    await run(plan, tmp_path / "run", engines)
+    found = {r.sample_id: r for r in records(tmp_path / "run", "bf16")}
+    assert {r.outcome for r in found.values()} == {"correct"}
+    assert sum(r.expected is not None for r in found.values()) == 2 + (score is not None)
+    expected, error = found[last].expected, found[last].expected_error
+    if score is None:
+        assert error is not None
+        assert error.kind == "non_finite"
+    else:
+        assert expected is not None
+        assert expected.score == score
+        assert min(expected.logprobs[0]) == -9999.0
+
+
+async def test_a_sample_that_the_engine_did_not_answer_is_not_forced(plan_of: Planner, tmp_path: Path) -> None:
+    plan = plan_of(variants=["bf16"], samples=2, tasks=["niah_single"], aa_share=0)
+    engines = engines_of(plan, tmp_path, bf16=-0.1)
+    broken = plan.samples[0].prompt.token_ids().tolist()
+    oracle = Oracle(plan)
+    engines.handler = lambda prompt, body: (
+        Reply(status=400, message="no") if prompt == broken and "cache_salt" not in body else oracle(prompt, body)
+    )
+    await run(plan, tmp_path / "run", engines)
+    assert {r.outcome: r.expected is None for r in records(tmp_path / "run", "bf16")} == {
+        "engine_error": True,
+        "correct": False,
+    }
