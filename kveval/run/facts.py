@@ -32,7 +32,8 @@ class Facts(BaseModel):
         scales: of K and V: calibrated (from the checkpoint), 1.0, dynamic (computed per token), none (not quantized).
         declared: names of facts that the configuration says and the server does not. This and all below are facts of
             endpoints only.
-        endpoint: address; `served_model`: what /v1/models says of the model; `answers_as`: what its answers call it.
+        endpoint: address; `served_model`: what /v1/models says of the model; `answers_as`: what its answers call it;
+            `streams_as`: what its streams call it, if that is another name.
         prompt_form: how prompts are sent; `added_prompt_tokens`: the server counts so many more in each than we do.
         lacks: what kveval would use and the server does not have.
     """
@@ -67,6 +68,7 @@ class Facts(BaseModel):
     endpoint: str | None = None
     served_model: str | None = None
     answers_as: str | None = None
+    streams_as: str | None = None
     prompt_form: PromptForm | None = None
     added_prompt_tokens: int | None = None
     lacks: list[str] = []

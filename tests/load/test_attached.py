@@ -33,7 +33,7 @@ def words(*_: Any) -> Reply:
 @pytest.fixture(autouse=True)
 def _stand_ins(stand_in: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kveval.load.stage.ordinary_tokens", lambda *_: TOKENS)
-    monkeypatch.setattr("kveval.engines.openai.engine._DEFAULT_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("kveval.engines.openai.requests._DEFAULT_RETRY_SECONDS", 0.01)
     monkeypatch.setattr("kveval.measure.provenance.git_state", lambda _: None)
 
 

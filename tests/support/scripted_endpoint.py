@@ -8,6 +8,7 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from kveval.measure.plan.plan import Plan
 from kveval.tasks.assembly.tokenizer import StandInTokenizer
@@ -54,7 +55,9 @@ class ScriptedEndpoint(ScriptedServer):
             nothing about it.
         api_key: wanted in every request; a wrong one is repeated in the answer, as some servers do.
         models: entries of /v1/models.
-        answers_as: the model's name in answers.
+        answers_as: the model's name in answers; `streams_as`: in streams, if another.
+        drops: how often a request with a field is not answered, by field: the connection is closed, or the answer is
+            `drop_status`.
         adds_bos: puts a token in front of every text.
         rate_limits: answers 429 with these headers before it answers; taken one by one.
         redirects_to: answers with a redirect.
@@ -68,6 +71,9 @@ class ScriptedEndpoint(ScriptedServer):
         super().__init__(handler, **options)
         self.models: list[dict[str, Any]] = [{"id": "served", "max_model_len": 1 << 20}]
         self.answers_as = "served"
+        self.streams_as: str | None = None
+        self.drops: dict[str, int] = {}
+        self.drop_status: int | None = None
         self.adds_bos = False
         self.rate_limits: list[dict[str, str]] = []
         self.redirects_to: str | None = None
@@ -99,6 +105,12 @@ class ScriptedEndpoint(ScriptedServer):
         if refusal is not None:
             return refusal
         body = await request.json()
+        for name, times in self.drops.items():
+            if times and name in body:
+                self.drops[name] -= 1
+                if self.drop_status is not None:
+                    return JSONResponse({"detail": "no luck"}, status_code=self.drop_status)
+                return _Dropped()
         for name in ("cache_salt", "return_token_ids", "seed"):
             if name in self.lacks and name in body:
                 return JSONResponse({"error": {"message": f"unknown field {name}"}}, status_code=400)
@@ -145,7 +157,8 @@ class ScriptedEndpoint(ScriptedServer):
                 elif "logprobs_by_id" in self.lacks and choice["text"]:
                     top = {choice["text"]: -0.1, "": -5.0}
                     choice["logprobs"] = {"tokens": [choice["text"]], "top_logprobs": [top]}
-            yield event | {"model": self.answers_as}
+            name = self.streams_as if body.get("stream") else None
+            yield event | {"model": name or self.answers_as}
 
     async def _whole(self, body: dict[str, Any], events: AsyncIterator[Any]) -> dict[str, Any]:
         answer: dict[str, Any] = {"model": self.answers_as, "choices": [{"text": "", "logprobs": None}]}
@@ -174,6 +187,15 @@ class ScriptedEndpoint(ScriptedServer):
         if "tools" in body and "tools" not in self.lacks:
             message["tool_calls"] = [{"function": {"name": "report_weather", "arguments": '{"city": "Oslo"}'}}]
         return JSONResponse({"model": self.answers_as, "choices": [{"message": message, "finish_reason": "stop"}]})
+
+
+class _Dropped(Response):
+    """Closes the connection before the answer."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Without a beginning, the framework would answer with an error of its own.
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"9")]})
+        raise ConnectionAbortedError("scripted")
 
 
 def _nothing() -> Response:

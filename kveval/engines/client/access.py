@@ -17,6 +17,9 @@ from kveval.engines.client.dialect import Dialect
 from kveval.engines.client.events import MAX_ERROR_BYTES, bound
 from kveval.errors import ConfigError
 
+AnswerForm = tuple[str, bool]
+"""The path that was asked, and whether the answer was streamed."""
+
 _HIDDEN = "(key)"
 # Characters. A shorter beginning of the key may be a word, or the prefix that all keys of a provider share.
 _LEAST_PART = 12
@@ -35,7 +38,8 @@ class Access:
         dialect: what the server understands.
         cache_salt: sent with requests that have no salt. It hides what earlier requests left in the prefix cache.
         served: what ``/v1/models`` said of the model at the start. None for a server that only kveval uses.
-        answers_as: what the server calls the model in its answers. None if it does not say.
+        answers_as: what the server calls the model in its answers. Some proxies use one name in streams and another in
+            whole answers.
     """
 
     api_key: str | None = field(default=None, repr=False)
@@ -43,7 +47,7 @@ class Access:
     dialect: Dialect = field(default_factory=Dialect)
     cache_salt: str | None = None
     served: Mapping[str, Any] | None = None
-    answers_as: str | None = None
+    answers_as: Mapping[AnswerForm, str] = field(default_factory=dict)
 
     def http(self, base_url: str, timeout: httpx.Timeout) -> httpx.AsyncClient:
         """Returns a client that follows no redirect: the key is for the configured address only."""
@@ -113,3 +117,13 @@ class Access:
             ]
             text = before + "".join(_HIDDEN + part[rest:] for part, rest in zip(after, rests, strict=True))
         return text
+
+
+def is_other_entry(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Returns whether two answers of ``/v1/models`` tell of two models.
+
+    A server may say more of a model once the model is loaded, and less of it when it is not.
+    """
+    if before.keys() <= now.keys() or now.keys() <= before.keys():
+        return any(before[key] != now[key] for key in before.keys() & now.keys())
+    return True

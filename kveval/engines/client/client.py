@@ -12,7 +12,7 @@ import httpx
 import tenacity
 
 from kveval.config.engine import RequestsConfig
-from kveval.engines.client.access import Access
+from kveval.engines.client.access import Access, AnswerForm, is_other_entry
 from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.dialect import CHAT_COMPLETIONS, COMPLETIONS, Spell
 from kveval.engines.client.events import TooLongError, arrival, is_event_stream, read_events
@@ -47,6 +47,7 @@ class Client:
         self._config = config
         self._exit_message = exit_message
         self.access = access or Access()
+        self._served = self.access.served
         self._spell = spell
         self._ids_by_text = ids_by_text
         self._http = self.access.http(base_url, httpx.Timeout(config.timeout_s, connect=10.0))
@@ -128,8 +129,9 @@ class Client:
         finally:
             answer.total_ms = (time.perf_counter() - started) * 1000
             self._hide_key(answer)
-        self._check_model(answer)
-        reader.finish(was_streamed=is_event_stream(response))
+        was_streamed = is_event_stream(response)
+        self._check_model(answer, (CHAT_COMPLETIONS if is_chat else COMPLETIONS, was_streamed))
+        reader.finish(was_streamed=was_streamed)
 
     def _hide_key(self, answer: EngineAnswer) -> None:
         text = self.access.data(answer.text)
@@ -139,8 +141,8 @@ class Client:
         answer.finish_reason = answer.finish_reason and self.access.data(answer.finish_reason)
         answer.model = answer.model and self.access.data(answer.model)
 
-    def _check_model(self, answer: EngineAnswer) -> None:
-        began_with = self.access.answers_as
+    def _check_model(self, answer: EngineAnswer, form: AnswerForm) -> None:
+        began_with = self.access.answers_as.get(form)
         if began_with is not None and answer.model not in (None, began_with):
             message = f"another model answers: {answer.model!r}, until now it was {began_with!r}"
             raise RequestFailedError("other_model", message, retry=False)
@@ -150,19 +152,20 @@ class Client:
 
         Ask this after every answer and before you keep it: many servers answer to any model name.
         """
-        if self.access.served is None:
+        if self._served is None:
             return None
         try:
             response = await self._http.get("/v1/models", timeout=10)
             models = response.json()
         except (httpx.HTTPError, ValueError):
             return None
-        served = (
-            self.access.entry_of(models, self._model) if response.status_code == httpx.codes.OK else self.access.served
-        )
-        if served == self.access.served:
+        if response.status_code != httpx.codes.OK:
             return None
-        return f"the server's model changed from {dict(self.access.served)} to {served}"
+        served = self.access.entry_of(models, self._model)
+        if served is None or is_other_entry(self._served, served):
+            return f"the server's model changed from {dict(self._served)} to {served}"
+        self._served = {**self._served, **served}
+        return None
 
     async def perplexity(self, text: str) -> float:
         """Returns the perplexity of `text`. Raises RequestFailedError if the server gives no finite logprobs of it."""

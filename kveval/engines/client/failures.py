@@ -54,6 +54,13 @@ def why_unreachable(error: httpx.HTTPError, base_url: str) -> str:
     return text or type(error).__name__
 
 
+def why_unanswered(error: httpx.HTTPError) -> str:
+    """Says in a few words what became of a request to a server that can be reached."""
+    if isinstance(error, httpx.TimeoutException):
+        return "it does not answer in time"
+    return f"it closes the connection without an answer: {str(error) or type(error).__name__}"
+
+
 class RequestFailedError(Exception):
     """One attempt failed.
 

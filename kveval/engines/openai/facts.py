@@ -23,12 +23,13 @@ def attached_facts(
     metrics_text: str,
     served: Mapping[str, Any],
     answers_as: str | None,
+    streams_as: str | None = None,
 ) -> Facts:
     """Returns the facts. What the server says wins over the configuration; `declared` lists what only the latter says.
 
     Args:
         version: the body of /version, None without one.
-        served: the model's entry in /v1/models; `answers_as`: its name in answers.
+        served: the model's entry in /v1/models; `answers_as`: its name in answers; `streams_as`: in streams.
     """
     cache = cache_facts(metrics_text)
     established: dict[str, Any] = {
@@ -54,6 +55,7 @@ def attached_facts(
         endpoint=endpoint.url,
         served_model=json.dumps(served, sort_keys=True),
         answers_as=answers_as,
+        streams_as=None if streams_as == answers_as else streams_as,
         prompt_form=dialect.prompt,
         added_prompt_tokens=dialect.added_tokens,
         lacks=sorted(lacks),

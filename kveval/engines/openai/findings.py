@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from kveval.engines.base import cache_findings, changed_findings
@@ -13,7 +13,8 @@ from kveval.run.facts import Facts, Finding
 _LACKING: dict[str, tuple[Literal["info", "warning"], str]] = {
     "token_ids": ("warning", "takes no token ids: prompts are sent as text, and the number of tokens it counts in each "
                   "is compared with the count of the model's tokenizer"),
-    "usage": ("warning", "does not count prompt tokens: it may cut or change a prompt, and nobody would see it"),
+    "usage": ("warning", "does not count the tokens of a prompt, or not always alike: it may cut or change a prompt, "
+              "and nobody would see it"),
     "streams": ("warning", "sends no event stream: there is no time to first token"),
     "streamed_usage": ("warning", "counts prompt tokens of whole answers only: nothing is streamed, and there is no "
                        "time to first token"),
@@ -25,18 +26,23 @@ _LACKING: dict[str, tuple[Literal["info", "warning"], str]] = {
 }  # fmt: skip
 
 
-def judge_attached(facts: Facts, variant: ResolvedVariant, baseline: Facts | None) -> list[Finding]:
+def judge_attached(
+    facts: Facts, variant: ResolvedVariant, baseline: Facts | None, refusals: Mapping[str, str] | None = None
+) -> list[Finding]:
     """Returns what a reviewer must know. An error means that the variant must not be measured.
 
     A declared fact proves nothing: it never leads to an error, and there is a warning that it is only declared. Two
     servers may have different memory, so an unchanged capacity is a warning too.
+
+    Args:
+        refusals: what the server said when it refused something, by the names in `facts.lacks`.
     """
     return [
         *_declared_findings(facts),
         *_dtype_findings(facts, variant),
         *_unknown_findings(facts, variant),
         *cache_findings(facts, variant),
-        *_asking_findings(facts, variant),
+        *_asking_findings(facts, variant, refusals or {}),
         *(_compared_findings(facts, variant, baseline) if baseline is not None else ()),
     ]
 
@@ -84,11 +90,17 @@ def _unknown_findings(facts: Facts, variant: ResolvedVariant) -> Iterator[Findin
         )
 
 
-def _asking_findings(facts: Facts, variant: ResolvedVariant) -> Iterator[Finding]:
+def _asking_findings(facts: Facts, variant: ResolvedVariant, refusals: Mapping[str, str]) -> Iterator[Finding]:
     for name in facts.lacks:
         if name in _LACKING:
             level, message = _LACKING[name]
-            yield Finding(level=level, code=f"no_{name}", message=f"the server {message}")
+            yield Finding(level=level, code=f"no_{name}", message=f"the server {message}{_said(refusals, name)}")
+    if facts.streams_as is not None:
+        yield Finding.warning(
+            "two_names",
+            f"the server calls its model {facts.answers_as} in whole answers and {facts.streams_as} in streams; each "
+            "name is compared with itself",
+        )
     if facts.prompt_form == "text_without_bos":
         yield Finding.info(
             "bos_added",
@@ -105,9 +117,14 @@ def _asking_findings(facts: Facts, variant: ResolvedVariant) -> Iterator[Finding
     endpoint = variant.config.endpoint
     chat = "none" if endpoint is None else endpoint.chat
     if chat != "none" and "chat" in facts.lacks:
-        yield Finding.error("no_chat", f"endpoint.chat is {chat}, but the server's chat endpoint does not answer")
+        yield Finding.error(
+            "no_chat",
+            f"endpoint.chat is {chat}, but the server's chat endpoint does not answer{_said(refusals, 'chat')}",
+        )
     elif chat == "tools" and "tools" in facts.lacks:
-        message = "endpoint.chat is tools, but the server makes no tool call when one is required"
+        message = (
+            f"endpoint.chat is tools, but the server makes no tool call when one is required{_said(refusals, 'tools')}"
+        )
         yield Finding.error("no_tools", message)
     elif chat == "messages" and "return_token_ids" in facts.lacks:
         yield Finding.warning(
@@ -122,6 +139,10 @@ def _asking_findings(facts: Facts, variant: ResolvedVariant) -> Iterator[Finding
         )
         message = f"the same running server is asked again, not a second launch; {cache}"
         yield Finding.info("aa_same_server", message)
+
+
+def _said(refusals: Mapping[str, str], name: str) -> str:
+    return f" ({refusals[name]})" if name in refusals else ""
 
 
 def _compared_findings(facts: Facts, variant: ResolvedVariant, baseline: Facts) -> Iterator[Finding]:

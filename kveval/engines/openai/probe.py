@@ -24,16 +24,27 @@ _CHAT = {"messages": [{"role": "user", "content": "Report the weather of Oslo."}
 
 
 class Reply(NamedTuple):
-    """What a server answered to one request of the probe, or why it refused."""
+    """What a server answered to one request of the probe, or why it refused.
+
+    Attributes:
+        is_lost: nothing came back: the connection broke, or a gateway reports that it did.
+    """
 
     events: list[dict[str, Any]]
     refusal: str | None = None
+    is_lost: bool = False
 
     @property
-    def counted(self) -> int | None:
+    def said_tokens(self) -> int | None:
+        """What the server says of the number of prompt tokens."""
         usages = [event.get("usage") for event in self.events]
         counts = [usage.get("prompt_tokens") for usage in usages if isinstance(usage, Mapping)]
         return next((count for count in counts if isinstance(count, int)), None)
+
+    @property
+    def counted(self) -> int | None:
+        """The tokens of the prompt. None if the server does not count them: some then say 0."""
+        return self.said_tokens if self.said_tokens and self.said_tokens > 0 else None
 
     def first(self, *path: str) -> Any:
         """Returns a value inside the first choice, such as ``first("logprobs", "tokens")``, or None."""
@@ -53,15 +64,24 @@ class NoPromptError(Exception):
     """The server answers no form of prompt. The message is the server's."""
 
 
+class LostServerError(Exception):
+    """The server stopped answering. The message says how."""
+
+
 @dataclass(slots=True)
 class DialectProbe:
     """Finds the dialect of one server, one request after the other.
+
+    A request that breaks the connection costs what it asked for, and nothing else, if a plain one is answered after it.
 
     Args:
         post: sends one request; raises what keeps every request from being answered.
         prompt: token ids of a short prompt as samples are framed; `has_bos`: they begin with the tokenizer's
             beginning-of-sequence token, which some servers put there themselves.
         logprobs: alternatives per token that are wanted.
+
+    Attributes:
+        refusals: what the server said when it refused something, by the names of `Dialect.lacks`.
     """
 
     post: Post
@@ -70,33 +90,66 @@ class DialectProbe:
     has_bos: bool
     spell: Spell
     logprobs: int
+    refusals: dict[str, str] = field(init=False, default_factory=dict)
     _sent: Any = field(init=False, default=None)
+    _counts: dict[str, set[int]] = field(init=False, default_factory=dict)
 
     async def find(self) -> Dialect:
-        """Returns the dialect. Raises NoPromptError if the server takes no form of prompt."""
+        """Returns the dialect.
+
+        Raises:
+            NoPromptError: the server takes no form of prompt.
+            LostServerError: the server no longer answers.
+        """
         dialect = await self._prompt_form()
         unknown = frozenset([name async for name in self._unknown_fields()])
-        dialect = replace(
-            dialect,
-            streams=await self._streams(counts=dialect.is_counted),
-            perplexity=await self._perplexity(),
-            unknown_fields=unknown,
-        )
+        streamed = await self._streamed()
+        perplexity = await self._perplexity()
         logprobs, names_tokens_by = await self._logprobs()
         chats, calls_tools = await self._chat()
+        # Some servers leave out what comes from their prefix cache. Then their count tells nothing of the prompt.
+        if len(self._counts.get(str(self._sent), ())) > 1:
+            dialect = replace(dialect, is_counted=False, added_tokens=0)
         return replace(
-            dialect, most_logprobs=logprobs, names_tokens_by=names_tokens_by, chats=chats, calls_tools=calls_tools
+            dialect,
+            streams=streamed.refusal is None and (streamed.counted is not None or not dialect.is_counted),
+            perplexity=perplexity,
+            unknown_fields=unknown,
+            most_logprobs=logprobs,
+            names_tokens_by=names_tokens_by,
+            chats=chats,
+            calls_tools=calls_tools,
         )
 
+    async def _ask(self, path: str, body: Mapping[str, Any]) -> Reply:
+        reply = await self.post(path, body)
+        if reply.is_lost and self._sent is not None and (await self.post(COMPLETIONS, self._body())).refusal:
+            raise LostServerError(reply.refusal)
+        return reply
+
+    def _body(self, prompt: Any = None, **more: Any) -> dict[str, Any]:
+        asked = self._sent if prompt is None else prompt
+        return {"model": self.model, "max_tokens": 4, "temperature": 0.0, "prompt": asked, **more}
+
     async def _complete(self, prompt: Any = None, **more: Any) -> Reply:
-        body = {"model": self.model, "max_tokens": 4, "temperature": 0.0}
-        return await self.post(COMPLETIONS, {**body, "prompt": self._sent if prompt is None else prompt, **more})
+        body = self._body(prompt, **more)
+        reply = await self._ask(COMPLETIONS, body)
+        if reply.said_tokens is not None:
+            self._counts.setdefault(str(body["prompt"]), set()).add(reply.said_tokens)
+        return reply
+
+    def _note(self, lack: str, *replies: Reply) -> None:
+        """Keeps the server's words about something that it refused."""
+        words = next((reply.refusal for reply in replies if reply.refusal), None)
+        if words:
+            self.refusals[lack] = words
 
     async def _prompt_form(self) -> Dialect:
         reply = await self._complete(self.prompt)
-        self._sent = self.prompt
         if reply.refusal is None and reply.counted in (None, len(self.prompt)):
+            self._sent = self.prompt
             return Dialect(is_counted=reply.counted is not None)
+        self._note("token_ids", reply)
         forms: list[tuple[PromptForm, list[int], int]] = [("text", self.prompt, 0)]
         if self.has_bos:
             forms.append(("text_without_bos", self.prompt[1:], 1))
@@ -108,8 +161,8 @@ class DialectProbe:
                 raise NoPromptError(reply.refusal)
             added = 0 if reply.counted is None else reply.counted - tokens - put_in_front
             tried.append(Dialect(prompt=form, added_tokens=added, is_counted=reply.counted is not None))
-            self._sent = text
             if added == 0:
+                self._sent = text
                 return tried[-1]
         self._sent = self.spell(self.prompt)[0]
         return tried[0]
@@ -121,15 +174,18 @@ class DialectProbe:
         # vLLM knows the field, and refuses an empty salt.
         salted, unsalted = await self._complete(cache_salt="kveval-probe"), await self._complete(cache_salt="")
         if salted.refusal is not None or unsalted.refusal is None:
+            self._note("cache_salt", salted)
             yield "cache_salt"
         reply = await self._complete(return_token_ids=True)
+        self._note("return_token_ids", reply)
         if not (reply.first("prompt_token_ids") or any(event.get("prompt_token_ids") for event in reply.events)):
             yield "return_token_ids"
 
-    async def _streams(self, *, counts: bool) -> bool:
-        """Whether it streams answers, and counts their prompt tokens if it counts those of whole answers."""
+    async def _streamed(self) -> Reply:
         reply = await self._complete(stream=True, stream_options={"include_usage": True})
-        return reply.refusal is None and (reply.counted is not None or not counts)
+        self._note("streams", reply)
+        self._note("streamed_usage", reply)
+        return reply
 
     async def _logprobs(self) -> tuple[int | None, Literal["id", "text"]]:
         """Returns how many alternatives it gives (None if none are wanted), and how it names tokens."""
@@ -139,6 +195,7 @@ class DialectProbe:
             if wanted > self.logprobs:
                 continue
             reply = await self._complete(logprobs=wanted, return_tokens_as_token_ids=True)
+            self._note("logprobs", reply)
             tokens, top = reply.first("logprobs", "tokens"), reply.first("logprobs", "top_logprobs")
             if not (tokens and top and top[0]):
                 continue
@@ -150,8 +207,10 @@ class DialectProbe:
         return 0, "id"
 
     async def _perplexity(self) -> Literal["prompt_logprobs", "echo"] | None:
-        if (await self._complete(_PASSAGE, prompt_logprobs=0)).first("prompt_logprobs"):
+        reply = await self._complete(_PASSAGE, prompt_logprobs=0)
+        if reply.first("prompt_logprobs"):
             return "prompt_logprobs"
+        self._note("perplexity", reply)
         return "echo" if await self._echoes_rightly() else None
 
     async def _echoes_rightly(self) -> bool:
@@ -170,7 +229,13 @@ class DialectProbe:
 
     async def _chat(self) -> tuple[bool, bool]:
         body = {"model": self.model, "max_tokens": 1, "temperature": 0.0, **_CHAT}
-        chats = (await self.post(CHAT_COMPLETIONS, body)).first("message") is not None
+        reply = await self._ask(CHAT_COMPLETIONS, body)
+        self._note("chat", reply)
+        if reply.first("message") is None:
+            return False, False
+        # Shows what its streams call the model.
+        await self._ask(CHAT_COMPLETIONS, {**body, "stream": True, "stream_options": {"include_usage": True}})
         with_tool = {**body, "max_tokens": 64, "tools": [_TOOL], "tool_choice": "required"}
-        called = chats and (await self.post(CHAT_COMPLETIONS, with_tool)).first("message", "tool_calls")
-        return chats, bool(called)
+        reply = await self._ask(CHAT_COMPLETIONS, with_tool)
+        self._note("tools", reply)
+        return True, bool(reply.first("message", "tool_calls"))

@@ -15,6 +15,7 @@ from kveval.config.engine import RequestsConfig
 from kveval.engines.client.access import Access
 from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.client import Client
+from kveval.engines.client.dialect import COMPLETIONS
 from kveval.engines.client.failures import RequestFailedError
 from kveval.engines.client.request import EngineRequest
 from kveval.tasks.sample import Chat
@@ -119,7 +120,7 @@ async def test_a_tool_call_with_the_key_in_it_is_kept_without() -> None:
 
 
 async def test_the_same_model_is_not_another_because_its_name_is_hidden() -> None:
-    access = Access(api_key=KEY, answers_as="of (key)")
+    access = Access(api_key=KEY, answers_as={(COMPLETIONS, True): "of (key)"})
     answer = await ask_with_key(Reply(raw=events({**choice(), "model": f"of {KEY}"})), access=access)
     assert answer.error_kind is None
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.scripted import Reply
 from support.scripted_endpoint import ScriptedEndpoint
@@ -16,6 +17,7 @@ from support.sweeps import Planner, endpoint
 from kveval.config.engine import RequestsConfig
 from kveval.engines.base import NOTHING_TO_LAUNCH
 from kveval.engines.client.client import Client
+from kveval.engines.client.request import EngineRequest
 from kveval.engines.openai.engine import AttachedEngine
 from kveval.engines.process import free_port
 from kveval.errors import ConfigError, EngineError, FactsError, KvevalError
@@ -24,7 +26,7 @@ from kveval.measure.plan.plan import Plan
 
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kveval.engines.openai.engine._DEFAULT_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("kveval.engines.openai.requests._DEFAULT_RETRY_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -141,3 +143,46 @@ async def test_a_server_that_takes_no_prompt(plan_of: Planner, server: ScriptedE
     server.handler = lambda *_: Reply(status=404, message="no such path")
     with pytest.raises(EngineError, match="its completion endpoint takes no prompt: HTTP 404"):
         await attach(plan_of, endpoint(server))
+
+
+async def test_a_model_that_tells_more_of_itself_once_it_is_loaded(plan_of: Planner, server: ScriptedEndpoint) -> None:
+    server.models = [{"id": "served", "meta": None}]
+
+    def loads(*_: Any) -> Reply:
+        server.models = [{"id": "served", "meta": {"n_params": 7, "size": 9}}]
+        return Reply("hello there")
+
+    server.handler = loads
+    engine = await attach(plan_of, endpoint(server))
+    assert engine.access.served == {"id": "served", "n_params": 7, "size": 9}
+    async with Client(server.base_url, "served", RequestsConfig(), lambda: None, access=engine.access) as client:
+        assert await client.other_model() is None
+        # What it no longer says is no other model.
+        server.models = [{"id": "served"}]
+        assert await client.other_model() is None
+        server.models = [{"id": "served", "meta": {"n_params": 8, "size": 9}}]
+        assert "'n_params': 8" in (await client.other_model() or "")
+
+
+async def test_two_servers_behind_one_address(plan_of: Planner, server: ScriptedEndpoint) -> None:
+    def other(*_: Any) -> Reply:
+        server.models = [{"id": "served", "root": "/models/two"}]
+        return Reply("hello there")
+
+    server.models, server.handler = [{"id": "served", "root": "/models/one"}], other
+    with pytest.raises(FactsError, match=r"tells of two models in turn, .*one.*two.*: several servers answer"):
+        await attach(plan_of, endpoint(server))
+
+
+async def test_a_proxy_with_a_name_of_its_own_in_streams(plan_of: Planner, server: ScriptedEndpoint) -> None:
+    server.streams_as = "hosted/served"
+    engine = await attach(plan_of, endpoint(server))
+    facts = await engine.facts()
+    assert (facts.answers_as, facts.streams_as) == ("served", "hosted/served")
+    assert "two_names" in {finding.code for finding in engine.findings(facts, None)}
+    request = EngineRequest(np.arange(1, 33, dtype=np.int32), 16)
+    async with Client(server.base_url, "served", RequestsConfig(), lambda: None, access=engine.access) as client:
+        assert (await client.ask(request)).error_kind is None
+        # The name of a whole answer is another model's in a stream.
+        server.streams_as = "served"
+        assert (await client.ask(request)).error_kind == "other_model"

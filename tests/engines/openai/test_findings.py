@@ -102,3 +102,14 @@ def test_prompts_that_arrive_changed(added: int, words: str) -> None:
     changed = next(finding for finding in found if finding.code == "prompt_changed")
     assert changed.level == "error"
     assert words in changed.message
+
+
+def test_a_lack_is_told_in_the_servers_words() -> None:
+    asked = variant("float16", "baseline", "tools")
+    found = judge_attached(
+        facts(asked, dialect=Dialect(most_logprobs=0, calls_tools=False)), asked, None,
+        {"logprobs": "HTTP 400: not here", "tools": "HTTP 404: no parser"},
+    )  # fmt: skip
+    messages = {finding.code: finding.message for finding in found}
+    assert messages["no_logprobs"] == "the server gives no logprobs: drift is not measured (HTTP 400: not here)"
+    assert messages["no_tools"].endswith("when one is required (HTTP 404: no parser)")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kveval.engines.client.dialect import Dialect
-from kveval.engines.openai.probe import DialectProbe, NoPromptError, Reply
+from kveval.engines.openai.probe import DialectProbe, LostServerError, NoPromptError, Reply
 
 PROMPT = [1, 20, 30, 40]
 
@@ -19,14 +19,17 @@ def spell(ids: list[int]) -> tuple[str, int]:
 
 
 class Server:
-    """Answers as vLLM does, but for what it `lacks`; counts `counted` tokens of a text."""
+    """Answers as vLLM does, but for what it `lacks`; counts `counted` tokens of a text, and
+    closes the connection on a field `drops`."""
 
-    def __init__(self, *lacks: str, counted: int | None = 5, most_logprobs: int = 20) -> None:
-        self.lacks, self.counted, self.most_logprobs = set(lacks), counted, most_logprobs
+    def __init__(self, *lacks: str, counted: int | None = 5, most_logprobs: int = 20, drops: str = "") -> None:
+        self.lacks, self.counted, self.most_logprobs, self.drops = set(lacks), counted, most_logprobs, drops
         self.bodies: list[Mapping[str, Any]] = []
 
     async def __call__(self, path: str, body: Mapping[str, Any]) -> Reply:
         self.bodies.append(body)
+        if self.drops in body or (self.drops == "ids" and isinstance(body.get("prompt"), list)):
+            return Reply([], "it closes the connection without an answer", is_lost=True)
         if body.get("cache_salt") == "" and "heed" not in self.lacks:
             return Reply([], "HTTP 400: cache_salt must be a non-empty string")
         refused = next((name for name in self.lacks if name in body), None)
@@ -157,3 +160,69 @@ async def test_chat_and_tools() -> None:
 async def test_no_prompt_at_all() -> None:
     with pytest.raises(NoPromptError, match="HTTP 400: prompt"):
         await find(Server("prompt"))
+
+
+@pytest.mark.parametrize(
+    ("field", "lacks"),
+    [
+        ("logprobs", {"logprobs"}),
+        ("prompt_logprobs", set()),
+        ("seed", set()),
+        ("cache_salt", {"cache_salt"}),
+        ("return_token_ids", {"return_token_ids"}),
+        ("stream", {"streamed_usage"}),
+        ("messages", {"chat", "tools"}),
+        ("tools", {"tools"}),
+        ("ids", {"token_ids"}),
+    ],
+)
+async def test_a_request_that_breaks_the_connection_costs_what_it_asked_for(field: str, lacks: set[str]) -> None:
+    probe = DialectProbe(Server(drops=field), "m", PROMPT, False, spell, 20)
+    dialect = await probe.find()
+    assert set(dialect.lacks()) == lacks
+    for name in lacks - {"tools"}:
+        assert probe.refusals[name] == "it closes the connection without an answer"
+
+
+async def test_a_server_that_answers_nothing_any_more() -> None:
+    class Dies(Server):
+        async def __call__(self, path: str, body: Mapping[str, Any]) -> Reply:
+            if any("cache_salt" in earlier for earlier in self.bodies):
+                return Reply([], "gone", is_lost=True)
+            return await super().__call__(path, body)
+
+    with pytest.raises(LostServerError, match=r"^gone$"):
+        await find(Dies())
+    with pytest.raises(NoPromptError, match="closes the connection"):
+        await find(Server(drops="prompt"))
+
+
+@pytest.mark.parametrize("counted", [0, -1])
+async def test_a_count_of_no_token_is_no_count(counted: int) -> None:
+    dialect = await find(Server("token_ids", counted=counted))
+    assert (dialect.is_counted, dialect.added_tokens, dialect.streams) == (False, 0, True)
+
+
+@pytest.mark.parametrize("cached", [0, 1])
+@pytest.mark.parametrize("lacks", [(), ("token_ids",)])
+async def test_a_count_without_what_is_in_the_prefix_cache_is_no_count(cached: int, lacks: tuple[str, ...]) -> None:
+    seen: set[str] = set()
+
+    class CountsNew(Server):
+        async def __call__(self, path: str, body: Mapping[str, Any]) -> Reply:
+            reply = await super().__call__(path, body)
+            known, prompt = str(body.get("prompt")) in seen, str(body.get("prompt"))
+            seen.add(prompt)
+            return (
+                Reply([*reply.events[:1], {"usage": {"prompt_tokens": cached}}]) if known and reply.counted else reply
+            )
+
+    dialect = await find(CountsNew(*lacks))
+    assert (dialect.is_counted, dialect.added_tokens) == (False, 0)
+
+
+async def test_refusals_are_kept_in_the_servers_words() -> None:
+    probe = DialectProbe(Server("cache_salt", "chat", "logprobs"), "m", PROMPT, False, spell, 20)
+    await probe.find()
+    assert probe.refusals["cache_salt"] == "HTTP 400: cache_salt"
+    assert probe.refusals["logprobs"] == "HTTP 400: logprobs"

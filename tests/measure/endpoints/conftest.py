@@ -16,7 +16,7 @@ from kveval.measure.plan.plan import Plan
 
 @pytest.fixture(autouse=True)
 def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kveval.engines.openai.engine._DEFAULT_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("kveval.engines.openai.requests._DEFAULT_RETRY_SECONDS", 0.01)
 
 
 @pytest.fixture
