@@ -34,11 +34,12 @@ def estimate_memory(
         weights: size of the weights over all devices. Default: the size of the checkpoint's files.
         utilization: share of the memory that the engine may use.
         cache: memory of the cache itself, instead of `memory` and `weights`.
-        formats: cache formats, such as ``["bf16", "fp8"]``. Default: every format the engine stores.
+        formats: cache formats, such as ``["bf16", "fp8"]``. Default: the common ones that are stored there.
         lengths: context lengths in tokens.
         block_size: tokens per block. Default: vLLM's.
         tensor_parallel: devices that share the model.
-        device: ``"gpu"`` or ``"cpu"``. It decides defaults of the engine.
+        device: ``"gpu"``, a generation of NVIDIA GPUs such as ``"hopper"``, or ``"cpu"``. It decides which formats are
+            stored, in which layout, and defaults of the engine.
         batched_tokens: the engine's ``max-num-batched-tokens``. Default: vLLM's for this memory.
 
     Returns:

@@ -11,6 +11,7 @@ import typer
 import kveval
 from kveval.cli.console import STDOUT, print_json
 from kveval.cli.options import AsJson, lengths, names
+from kveval.formats.backends import DEVICES
 
 memory_app = typer.Typer()
 
@@ -41,7 +42,9 @@ def memory(
     ] = None,
     block_size: Annotated[int | None, typer.Option(help="Tokens per block. Default: vLLM's.")] = None,
     tensor_parallel: Annotated[int, typer.Option(help="Devices that share the model.")] = 1,
-    device: Annotated[str, typer.Option(help="gpu or cpu. Decides defaults of the engine.")] = "gpu",
+    device: Annotated[
+        str, typer.Option(help=f"{', '.join(DEVICES)}. Decides what is stored, and defaults of the engine.")
+    ] = "gpu",
     batched_tokens: Annotated[
         int | None, typer.Option(help="The engine's max-num-batched-tokens. Default: vLLM's for this memory.")
     ] = None,

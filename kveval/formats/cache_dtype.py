@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from kveval.formats.backends import is_stored_on
 from kveval.formats.codec import Codec
 
 Scaling = Literal["none", "per_tensor", "dynamic"]
@@ -76,8 +77,6 @@ class CacheDtype:
         aliases: shorter names in a configuration. The alias of a quantized dtype also asks to emulate it where the
             engine lacks it.
         same_as: another dtype of which this one is only another name.
-        backends: common attention backends of vLLM that store it, those for latent (MLA) caches only where it has no
-            other. Empty with scaling none: every backend stores that.
         rounding: how kveval emulates it; None where it cannot.
         layout: of K, and of V, of one head and token; None where vLLM stores no heads in this dtype.
         latent: of one token's latent (MLA) vector; None where vLLM stores none in this dtype.
@@ -92,7 +91,6 @@ class CacheDtype:
     scales: str = "none"
     aliases: tuple[str, ...] = ()
     same_as: str | None = None
-    backends: tuple[str, ...] = ()
     rounding: Rounding | None = None
     layout: Layout | None = None
     latent: Layout | FixedLayout | None = None
@@ -113,4 +111,4 @@ class CacheDtype:
     @property
     def is_native_on_cpu(self) -> bool:
         """Whether vLLM's CPU engine stores it. That engine checks no dtype and corrupts its cache with others."""
-        return not self.is_quantized or "CPU_ATTN" in self.backends
+        return not self.is_quantized or is_stored_on(self.name, "cpu")

@@ -3,9 +3,9 @@
 To add one, add an entry to `_ENTRIES`, with a codec if kveval is to emulate it. The configuration, planning, memory,
 emulation, engine facts and the report all read these entries.
 
-Read from vLLM 0.32: names from ``CacheDType`` (vllm/config/cache.py), backends from their
-``supported_kv_cache_dtypes`` (vllm/v1/attention/backends), scales from vllm/model_executor/layers/quantization/
-kv_cache.py and the store of each backend.
+Read from vLLM 0.32: names from ``CacheDType`` (vllm/config/cache.py), scales from
+vllm/model_executor/layers/quantization/kv_cache.py and the store of each backend. `kveval.formats.backends` says which
+backend stores what.
 """
 
 from __future__ import annotations
@@ -22,30 +22,28 @@ _PER_HEAD = "float32 per token and head"
 
 _FP8_E5M2 = CacheDtype(
     "fp8_e5m2", 8, "per_tensor", "per tensor",
-    backends=("FLASHINFER", "TRITON_ATTN", "ROCM_AITER_FA", "ROCM_ATTN", "ROCM_AITER_UNIFIED_ATTN", "CPU_ATTN"),
     rounding=Rounding(FP8_E5M2, "per_tensor", 1.0), layout=Layout(8), latent=Layout(8),
 )  # fmt: skip
 _FP8_E4M3 = replace(
-    _FP8_E5M2, name="fp8_e4m3", backends=("FLASH_ATTN", *_FP8_E5M2.backends),
+    _FP8_E5M2, name="fp8_e4m3",
     rounding=Rounding(FP8_E4M3, "per_tensor", 1.0),
 )  # fmt: skip
-# `customize_spec` of TritonAttentionBackend (vllm/v1/attention/backends/triton_attn.py) and of MLACommonBackend
-# (vllm/model_executor/layers/attention/mla_attention.py): one scale beside K, one beside V, two beside a latent vector.
+# `customize_spec` of TritonAttentionBackend (vllm/v1/attention/backends/triton_attn.py): K and V have one scale each.
+# MLACommonBackend can size a latent vector with two scales, but no backend for latent caches takes these dtypes.
 _INT8_PER_TOKEN_HEAD = CacheDtype(
-    "int8_per_token_head", 8, "dynamic", _PER_HEAD, aliases=("int8",), backends=("TRITON_ATTN",),
-    rounding=Rounding(INT8), layout=Layout(8, 4), latent=Layout(8, 8), is_common=True,
+    "int8_per_token_head", 8, "dynamic", _PER_HEAD, aliases=("int8",),
+    rounding=Rounding(INT8), layout=Layout(8, 4), is_common=True,
 )  # fmt: skip
 # `nvfp4_kv_cache_full_dim` in vllm/utils/torch_utils.py. The scales of blocks are computed. One more scale per tensor
 # comes from the checkpoint, else it is 1.0 (`do_kv_cache_update` in vllm/v1/attention/backends/flashinfer.py).
 _NVFP4 = CacheDtype(
-    "nvfp4", 4, "dynamic", "FP8 per 16 values", backends=("FLASHINFER",),
+    "nvfp4", 4, "dynamic", "FP8 per 16 values",
     layout=Layout(4, 1, 16), is_common=True,
 )  # fmt: skip
 # K is rotated, V is uniform (`TurboQuantConfig` in vllm/model_executor/layers/quantization/turboquant/config.py).
 # `get_boundary_skip_layers` in the same file names the layers that stay as they are.
 _TURBOQUANT_4BIT = CacheDtype(
     "turboquant_4bit_nc", 4, "dynamic", "float16 norm of K, scale and zero of V, per token and head",
-    backends=("TURBOQUANT",),
     unsized="vLLM leaves the first two and the last two layers of most models unquantized",
 )  # fmt: skip
 
@@ -64,7 +62,7 @@ _ENTRIES = (
     # It rotates K and V and has a zero point in the four bytes of the scale: no codec here rounds so.
     replace(
         _INT8_PER_TOKEN_HEAD, name="int4_per_token_head", bits=4, aliases=(), rounding=None,
-        layout=Layout(4, 4), latent=Layout(4, 8),
+        layout=Layout(4, 4),
     ),
     _NVFP4,
     # It also tries max/4 as the scale of each block.
@@ -73,11 +71,11 @@ _ENTRIES = (
     # vllm/v1/attention/backends/mla/flashmla_sparse.py, and `get_kv_cache_spec` in vllm/model_executor/layers/
     # attention/mla_attention.py.
     CacheDtype(
-        "fp8_ds_mla", 8, "dynamic", "inside the layout", backends=("FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM120"),
+        "fp8_ds_mla", 8, "dynamic", "inside the layout",
         latent=FixedLayout(576, 656), is_common=True,
     ),
     CacheDtype(
-        "nvfp4_ds_mla", 4, "dynamic", "inside the layout", backends=("FLASHMLA_SPARSE",), latent=FixedLayout(576, 352)
+        "nvfp4_ds_mla", 4, "dynamic", "inside the layout", latent=FixedLayout(576, 352)
     ),
     # It casts K to FP8 as it is.
     replace(_TURBOQUANT_4BIT, name="turboquant_k8v4", bits=6, scales="float16 scale and zero of V, per token and head"),
@@ -86,7 +84,7 @@ _ENTRIES = (
     replace(_TURBOQUANT_4BIT, name="turboquant_3bit_nc", bits=3),
     # vllm/v1/attention/ops/ultraquant/format.py; it skips the same layers as TurboQuant (vllm/engine/arg_utils.py).
     replace(
-        _TURBOQUANT_4BIT, name="ultraquant_4bit", scales="a power of two per 32 values", backends=("ULTRAQUANT",)
+        _TURBOQUANT_4BIT, name="ultraquant_4bit", scales="a power of two per 32 values"
     ),
     CacheDtype("int4", 4, "dynamic", _PER_HEAD, rounding=Rounding(INT4), unsized=_EMULATED_ONLY, is_in_vllm=False),
     CacheDtype("int2", 2, "dynamic", _PER_HEAD, rounding=Rounding(INT2), unsized=_EMULATED_ONLY, is_in_vllm=False),

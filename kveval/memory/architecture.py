@@ -46,6 +46,11 @@ class Architecture:
         """Whether a layer stores a latent (MLA) vector in place of K and V."""
         return any(layer.is_latent for layer in self.attention)
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether attention reads only the tokens that an indexer chooses."""
+        return any(layer.opaque_bytes is not None for layer in self.attention)
+
     def counts(self) -> dict[str, int]:
         """Count layers by what they keep: full, latent, sliding, chunked, state, indexer."""
         counted: dict[str, int] = {}

@@ -11,7 +11,7 @@ from kveval.errors import UsageError
 from kveval.formats.cache_dtype import CacheDtype
 from kveval.memory.architecture import Architecture, read_architecture
 from kveval.memory.budget import Budget
-from kveval.memory.formats import formats_for, token_bytes
+from kveval.memory.formats import StoredFormat, formats_for, token_bytes
 from kveval.memory.layers import StateLayer
 from kveval.memory.pool import BlockPool, EngineSettings, make_pool
 
@@ -34,10 +34,22 @@ class LengthSize:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherStorage:
+    """A cache dtype that some devices store in another layout."""
+
+    stored_as: str
+    devices: tuple[str, ...]
+    bytes_per_token: int
+
+
+@dataclass(frozen=True, slots=True)
 class FormatSize:
     """What one cache dtype takes.
 
     Attributes:
+        stored_as: the dtype whose layout the cache has: `format`, unless the engine stores that as another.
+        devices: where it is stored so.
+        other_storage: how it is stored on other devices that ``--device`` stands for.
         bytes_per_token: in layers that keep every token; `bytes_per_token_in_span`: in layers that keep a window.
         state_bytes_per_sequence: of layers that keep a state of fixed size.
         blocks, capacity_tokens: what the cache holds; None without a budget.
@@ -45,6 +57,8 @@ class FormatSize:
     """
 
     format: str
+    stored_as: str
+    devices: tuple[str, ...]
     scales: str
     bytes_per_token: int
     bytes_per_token_in_span: int
@@ -55,6 +69,7 @@ class FormatSize:
     blocks: int | None = None
     capacity_tokens: int | None = None
     longest_context_tokens: int | None = None
+    other_storage: tuple[OtherStorage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +118,7 @@ def estimate(
     Args:
         config: a parsed config.json; `source` is what errors call it.
         window: the model's context window in tokens; None when it does not say.
-        formats: cache dtypes; default: the common ones in which the model can be stored.
+        formats: cache dtypes; default: the common ones that a backend of the device stores.
         lengths: context lengths in tokens; default: 4k, 32k and 128k as far as the window goes, and the window.
         budget: None leaves out what fits.
     """
@@ -112,9 +127,9 @@ def estimate(
     chosen = _lengths(lengths, window)
     in_flight = settings.in_flight_tokens(budget.memory_bytes if budget else None)
     sizes = []
-    for dtype in formats_for(architecture, formats):
-        pool = make_pool(architecture, dtype, settings)
-        sizes.append(_of_format(architecture, dtype, pool, chosen, budget, in_flight, window or max(chosen)))
+    for stored in formats_for(architecture, formats, settings.device):
+        pool = make_pool(architecture, stored[0].stored, settings)
+        sizes.append(_of_format(architecture, stored, pool, chosen, budget, in_flight, window or max(chosen)))
     return MemoryEstimate(
         model_type=architecture.model_type,
         window_tokens=window,
@@ -142,19 +157,22 @@ def _lengths(lengths: Sequence[int] | None, window: int | None) -> list[int]:
 
 def _of_format(
     architecture: Architecture,
-    dtype: CacheDtype,
+    formats: Sequence[StoredFormat],
     pool: BlockPool,
     lengths: Sequence[int],
     budget: Budget | None,
     in_flight: int,
     longest: int,
 ) -> FormatSize:
-    attention = architecture.attention
+    first, *others = formats
+    dtype, attention = first.stored, architecture.attention
     blocks = pool.blocks_in(budget.cache_bytes) if budget else None
     return FormatSize(
-        format=dtype.name,
+        format=first.asked.name,
+        stored_as=dtype.name,
+        devices=first.devices,
         scales=dtype.scales,
-        bytes_per_token=sum(token_bytes(dtype, layer) for layer in attention if layer.span == "full"),
+        bytes_per_token=_bytes_per_token(dtype, architecture),
         bytes_per_token_in_span=sum(token_bytes(dtype, layer) for layer in attention if layer.span != "full"),
         state_bytes_per_sequence=sum(
             layer.state_bytes for layer in architecture.layers if isinstance(layer, StateLayer)
@@ -165,7 +183,15 @@ def _of_format(
         blocks=blocks,
         capacity_tokens=capacity_tokens(pool, budget.cache_bytes, longest, in_flight) if budget else None,
         longest_context_tokens=_longest(pool, blocks, longest, in_flight) if blocks is not None else None,
+        other_storage=tuple(
+            OtherStorage(other.stored.name, other.devices, _bytes_per_token(other.stored, architecture))
+            for other in others
+        ),
     )
+
+
+def _bytes_per_token(dtype: CacheDtype, architecture: Architecture) -> int:
+    return sum(token_bytes(dtype, layer) for layer in architecture.attention if layer.span == "full")
 
 
 def _of_length(pool: BlockPool, length: int, blocks: int | None, in_flight: int) -> LengthSize:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kveval.errors import UsageError, nearest
+from kveval.formats.backends import DEVICES, Shape, devices_of, stored_dtype
 from kveval.formats.cache_dtype import CacheDtype
 from kveval.formats.registry import CACHE_DTYPES, find_dtype
 from kveval.memory.architecture import Architecture
@@ -44,21 +47,69 @@ def parse_format(name: str, where: str = "--formats") -> CacheDtype:
     return dtype
 
 
-def formats_for(architecture: Architecture, names: list[str] | None) -> list[CacheDtype]:
-    """Return the dtypes asked for, each once; by default the common ones in which `architecture` can be stored."""
-    sized = [dtype for dtype in CACHE_DTYPES.values() if dtype.is_sized]
-    fitting = [dtype for dtype in sized if misfit(dtype, architecture) is None]
+@dataclass(frozen=True, slots=True)
+class StoredFormat:
+    """A cache dtype as an engine stores it.
+
+    Attributes:
+        asked: the dtype that ``--kv-cache-dtype`` gets.
+        stored: the dtype whose layout the cache has.
+        devices: where it is stored so.
+    """
+
+    asked: CacheDtype
+    stored: CacheDtype
+    devices: tuple[str, ...]
+
+
+def stored_formats(dtype: CacheDtype, architecture: Architecture, device: str) -> list[StoredFormat]:
+    """Return how vLLM stores `architecture` in `dtype`, as it is asked for first; [] where no backend takes it."""
+    if not dtype.is_in_vllm:
+        return [StoredFormat(dtype, dtype, devices_of(device))]
+    shapes = {_shape(architecture, layer) for layer in architecture.attention if layer.opaque_bytes is None}
+    found: dict[str, tuple[str, ...]] = {}
+    for one in devices_of(device):
+        stored = {stored_dtype(dtype.name, shape, one) for shape in shapes}
+        name = stored.pop() if len(stored) == 1 else None
+        if name is not None:
+            found[name] = (*found.get(name, ()), one)
+        elif None not in stored and stored:
+            found[dtype.name] = (*found.get(dtype.name, ()), one)
+    as_asked_first = sorted(found.items(), key=lambda item: item[0] != dtype.name)
+    return [StoredFormat(dtype, CACHE_DTYPES[name], devices) for name, devices in as_asked_first]
+
+
+def _shape(architecture: Architecture, layer: AttentionLayer) -> Shape:
+    if not layer.is_latent:
+        return Shape("heads", layer.head_dim, layer.head_dim_v)
+    return Shape("sparse latent" if architecture.is_sparse else "latent", layer.head_dim, 0)
+
+
+def formats_for(architecture: Architecture, names: list[str] | None, device: str) -> list[list[StoredFormat]]:
+    """Return how each of the dtypes asked for is stored; by default the common ones that a backend of `device` takes.
+
+    Raises:
+        UsageError: a dtype is unknown, cannot store the model, or has no backend; or none of them has one.
+    """
+    sized = [dtype for dtype in CACHE_DTYPES.values() if dtype.is_sized and misfit(dtype, architecture) is None]
+    stored = {dtype.name: stored_formats(dtype, architecture, device) for dtype in sized}
+    usable = ", ".join(name for name, formats in stored.items() if formats)
     if names is None:
-        return [dtype for dtype in fitting if dtype.is_common]
+        found = [stored[dtype.name] for dtype in sized if dtype.is_common and stored[dtype.name]]
+        if not found:
+            instead = f"use for this model: {usable}" if usable else f"use another of: {', '.join(DEVICES)}"
+            raise UsageError(f"--device: no attention backend of vLLM takes this model on {device}; {instead}")
+        return found
     if not names:
         raise UsageError(f"--formats: none given; use: {', '.join(_sized_names())}")
     chosen = list(dict.fromkeys(parse_format(name) for name in names))
     for dtype in chosen:
         reason = misfit(dtype, architecture)
+        if reason is None and not stored[dtype.name]:
+            reason = f"no attention backend of vLLM takes it for this model on {device}"
         if reason:
-            usable = ", ".join(one.name for one in fitting)
-            raise UsageError(f"--formats: {dtype.name}: {reason}; use for this model: {usable}")
-    return chosen
+            raise UsageError(f"--formats: {dtype.name}: {reason}; use for this model: {usable or 'another device'}")
+    return [stored[dtype.name] for dtype in chosen]
 
 
 def _sized_names() -> list[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from kveval.errors import UsageError
+from kveval.formats.backends import DEVICES
 from kveval.formats.cache_dtype import CacheDtype
 from kveval.memory.architecture import Architecture
 from kveval.memory.budget import GIB
@@ -20,10 +21,10 @@ from kveval.memory.layers import Layer, StateLayer
 
 # Asynchronous scheduling has two batches under way (`max_concurrent_batches`, vllm/config/vllm.py): vLLM's default on
 # GPU. It is off on CPU (vllm/platforms/cpu.py).
-_BATCHES_IN_FLIGHT = {"gpu": 2, "cpu": 1}
+_BATCHES_IN_FLIGHT, _BATCHES_IN_FLIGHT_ON_CPU = 2, 1
 # Prefix caching keeps a state twice: the running one, and a checkpoint at the end of the last block.
 _STATE_BLOCKS = 2
-_KERNEL_BLOCK_TOKENS = {"gpu": 16, "cpu": 32}
+_KERNEL_BLOCK_TOKENS, _KERNEL_BLOCK_TOKENS_ON_CPU = 16, 32
 _LATENT_HYBRID_BLOCK_TOKENS = 128
 # Where the kinds of layers differ less in number than this, padding costs less than more groups.
 _PADDING_RATIO = 1.5
@@ -47,7 +48,7 @@ class EngineSettings:
     """Settings of the engine that decide what a sequence takes.
 
     Attributes:
-        device: gpu or cpu.
+        device: one of `kveval.formats.backends.DEVICES`.
         block_tokens: None = vLLM's default.
         batched_tokens: prompt tokens computed in one step; None = vLLM's default.
         tensor_parallel: devices that share the heads.
@@ -60,8 +61,8 @@ class EngineSettings:
 
     def __post_init__(self) -> None:
         """Check the values. Raises UsageError: a value that cannot be used."""
-        if self.device not in _BATCHES_IN_FLIGHT:
-            raise UsageError(f"--device: {self.device!r} is not a device; use: {', '.join(_BATCHES_IN_FLIGHT)}")
+        if self.device not in DEVICES:
+            raise UsageError(f"--device: {self.device!r} is not a device; use: {', '.join(DEVICES)}")
         for flag, value in (
             ("--block-size", self.block_tokens),
             ("--batched-tokens", self.batched_tokens),
@@ -73,11 +74,11 @@ class EngineSettings:
     def in_flight_tokens(self, memory_bytes: int | None) -> int:
         """Return how many prompt tokens the engine computes at once, on a device with `memory_bytes`."""
         batched = self.batched_tokens or default_batched_tokens(self.device, memory_bytes)
-        return _BATCHES_IN_FLIGHT[self.device] * batched
+        return (_BATCHES_IN_FLIGHT_ON_CPU if self.device == "cpu" else _BATCHES_IN_FLIGHT) * batched
 
     def block_tokens_of(self, architecture: Architecture) -> int:
         """Return the block size asked for, or vLLM's default (vllm/config/cache.py, vllm/platforms/cpu.py)."""
-        return self.block_tokens or (16 if self.device == "gpu" or architecture.is_latent else 128)
+        return self.block_tokens or (128 if self.device == "cpu" and not architecture.is_latent else 16)
 
 
 def _blocks(tokens: int, block_tokens: int) -> int:
@@ -163,7 +164,7 @@ def make_pool(architecture: Architecture, dtype: CacheDtype, settings: EngineSet
 
 def _aligned(architecture: Architecture, state: int, token_bytes: int, block_tokens: int, device: str) -> int:
     """Return the tokens of a block that is large enough for the page of a layer to hold a state."""
-    kernel = _KERNEL_BLOCK_TOKENS[device]
+    kernel = _KERNEL_BLOCK_TOKENS_ON_CPU if device == "cpu" else _KERNEL_BLOCK_TOKENS
     step = max(kernel, block_tokens, _LATENT_HYBRID_BLOCK_TOKENS if architecture.is_latent else 0)
     needed = step * ceil(state / (step * token_bytes))
     return max(block_tokens, kernel * ceil(needed / kernel))

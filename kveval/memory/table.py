@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from kveval.formats.backends import devices_of
 from kveval.memory.budget import GIB, Budget
 from kveval.memory.estimate import MemoryEstimate
 
@@ -24,7 +25,7 @@ def _head(model: str, sizes: MemoryEstimate) -> Table:
     layers = ", ".join(f"{count} {kind}" for kind, count in sizes.layers.items())
     if sizes.span_tokens:
         layers += f" ({sizes.span_tokens:,} tokens)"
-    head.add_row("model", f"{model} ({sizes.model_type or 'no model_type'})")
+    head.add_row("model", Text(f"{model} ({sizes.model_type or 'no model_type'})"))
     head.add_row("layers with a cache", layers)
     if sizes.window_tokens:
         head.add_row("context window", f"{sizes.window_tokens:,} tokens")
@@ -94,8 +95,28 @@ def _lengths(sizes: MemoryEstimate) -> Table:
     return table
 
 
+def _storage_notes(sizes: MemoryEstimate) -> list[str]:
+    """Say where a format is stored in another layout, and where it is not stored at all."""
+    notes = []
+    partly: dict[str, list[str]] = {}
+    for row in sizes.formats:
+        if row.stored_as != row.format:
+            notes.append(f"On {', '.join(row.devices)}, vLLM stores {row.format} as {row.stored_as}.")
+        notes += [
+            f"On {', '.join(other.devices)}, vLLM stores {row.format} as {other.stored_as}: {other.bytes_per_token:,} "
+            f"bytes/token. Use --device {other.devices[0]} to size it."
+            for other in row.other_storage
+        ]
+        stored_on = {*row.devices, *(device for other in row.other_storage for device in other.devices)}
+        everywhere = devices_of(sizes.device)
+        if len(stored_on) < len(everywhere):
+            partly.setdefault(", ".join(one for one in everywhere if one in stored_on), []).append(row.format)
+    notes += [f"vLLM stores {', '.join(names)} on {devices} only." for devices, names in partly.items()]
+    return notes
+
+
 def _notes(sizes: MemoryEstimate) -> list[str]:
-    notes = ["Scales are counted; a sequence takes whole blocks."]
+    notes = ["Scales are counted; a sequence takes whole blocks.", *_storage_notes(sizes)]
     if sizes.budget is None:
         return notes
     too_large = [row.format for row in sizes.formats if not row.longest_context_tokens]

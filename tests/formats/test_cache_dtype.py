@@ -39,8 +39,8 @@ def test_vectors_that_cannot_be_stored(layout: Layout | FixedLayout, size: int, 
 
 
 PLAIN = CacheDtype("plain", 16, "none", layout=Layout(16))
-TRITON = CacheDtype("triton", 8, "dynamic", backends=("TRITON_ATTN",), latent=FixedLayout(576, 656))
-CPU = CacheDtype("cpu", 8, "per_tensor", backends=("TRITON_ATTN", "CPU_ATTN"), unsized="nobody knows")
+TRITON = CacheDtype("int8_per_token_head", 8, "dynamic", latent=FixedLayout(576, 656))
+CPU = CacheDtype("fp8", 8, "per_tensor", unsized="nobody knows")
 
 
 @pytest.mark.parametrize(

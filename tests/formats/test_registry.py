@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from support.vllm_source import assigned, needs_vllm_source, vllm_file
 
 from kveval.formats.cache_dtype import CacheDtype
 from kveval.formats.registry import (
@@ -21,28 +19,6 @@ from kveval.formats.registry import (
 )
 
 ENTRIES = list(CACHE_DTYPES.values())
-_SPEC = importlib.util.find_spec("vllm")
-needs_vllm_source = pytest.mark.skipif(_SPEC is None, reason="no vLLM in this environment")
-
-
-def vllm_file(path: str) -> Path:
-    assert _SPEC is not None
-    assert _SPEC.origin is not None
-    return Path(_SPEC.origin).parent / path
-
-
-def assigned(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
-    """Every ``name = value`` of `body`, annotated or not."""
-    for node in body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            yield node.targets[0].id, node.value
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
-            yield node.target.id, node.value
-
-
-def classes(path: Path) -> dict[str, ast.ClassDef]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
 
 
 @needs_vllm_source
@@ -51,19 +27,6 @@ def test_every_cache_dtype_of_vllm_has_an_entry_and_no_other_claims_to_be_in_vll
     names = dict(assigned(tree.body))["CacheDType"]
     assert isinstance(names, ast.Subscript)
     assert {entry.name for entry in ENTRIES if entry.is_in_vllm} == set(ast.literal_eval(names.slice))
-
-
-@needs_vllm_source
-@pytest.mark.parametrize(
-    ("entry", "backend"), [(entry, backend) for entry in ENTRIES for backend in entry.backends],
-    ids=lambda value: value.name if isinstance(value, CacheDtype) else value,
-)  # fmt: skip
-def test_a_backend_of_vllm_stores_what_the_registry_says(entry: CacheDtype, backend: str) -> None:
-    registry = classes(vllm_file("v1/attention/backends/registry.py"))["AttentionBackendEnum"]
-    dotted = str(ast.literal_eval(dict(assigned(registry.body))[backend]))
-    module, _, name = dotted.removeprefix("vllm.").rpartition(".")
-    found = classes(vllm_file(module.replace(".", "/") + ".py"))[name]
-    assert entry.name in ast.literal_eval(dict(assigned(found.body))["supported_kv_cache_dtypes"])
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)

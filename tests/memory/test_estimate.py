@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from support.model_configs import DENSE, published_size
+from support.model_configs import DENSE, published_config, published_size
 
 from kveval.errors import UsageError
 from kveval.memory.estimate import estimate
+from kveval.memory.pool import EngineSettings
 
 KIB = 1024
+PER_TOKEN_HEAD = ["int8_per_token_head", "int4_per_token_head"]
 
 
 @pytest.mark.parametrize(
@@ -43,9 +45,9 @@ KIB = 1024
         # MLA: one vector of 512 + 64 values per token, no V
         ("deepseek-v3", "bf16", 61 * (512 + 64) * 2, 0),  # 70,272
         ("deepseek-v3", "fp8", 61 * (512 + 64), 0),
-        ("deepseek-v3", "int8", 61 * (512 + 64 + 8), 0),
         # 512 FP8 values, 4 float32 scales, 64 bfloat16 values
-        ("deepseek-v3", "fp8_ds_mla", 61 * (512 + 4 * 4 + 64 * 2), 0),
+        ("deepseek-v3.2", "fp8_ds_mla", 61 * (512 + 4 * 4 + 64 * 2 + 132), 0),
+        ("deepseek-v3.2", "fp8", 61 * (576 + 132), 0),
         # full layers have 4 KV heads of 512, by per_layer_config; the others 16 of 256
         ("gemma-4-31b", "bf16", 10 * 2 * 4 * 512 * 2, 50 * 2 * 16 * 256 * 2),  # 81,920
         ("nemotron-3-nano", "bf16", 6 * 2 * 2 * 128 * 2, 0),  # 6,144
@@ -58,7 +60,7 @@ KIB = 1024
         ("starcoder", "bf16", 40 * 1 * 2 * 128 * 2, 0),  # 20 KiB
         # 9 of 48 layers are full; K has 192 values, V 128; windowed layers have 8 heads, full ones 4
         ("mimo-v2-flash", "bf16", 9 * 4 * (192 + 128) * 2, 39 * 8 * (192 + 128) * 2),  # 23,040
-        ("mimo-v2-flash", "int8", 9 * 4 * (196 + 132), 39 * 8 * (196 + 132)),
+        ("mimo-v2-flash", "fp8", 9 * 4 * (192 + 128), 39 * 8 * (192 + 128)),
         # multi-head by other names; head size 768 / 12 = 64
         ("gpt2", "fp16", 12 * 12 * 2 * 64 * 2, 0),
         # 12 of 48 layers have attention
@@ -116,3 +118,41 @@ def test_invalid_lengths_are_refused() -> None:
         estimate(DENSE, "config.json", window=8192, lengths=[8193])
     with pytest.raises(UsageError, match="--lengths: none given"):
         estimate(DENSE, "config.json", window=8192, lengths=[])
+
+
+def test_fp8_of_sparse_attention_has_another_layout_on_some_devices() -> None:
+    any_gpu = published_size("deepseek-v3.2", "fp8")
+    assert any_gpu.devices == ("blackwell",)
+    other = any_gpu.other_storage[0]
+    assert (other.stored_as, other.devices, other.bytes_per_token) == (
+        "fp8_ds_mla", ("hopper", "blackwell-rtx"), 61 * (656 + 132),
+    )  # fmt: skip
+    on_hopper = estimate(
+        published_config("deepseek-v3.2"), "c", window=None, settings=EngineSettings("hopper"), formats=["fp8"]
+    ).formats[0]
+    assert (on_hopper.format, on_hopper.stored_as, on_hopper.bytes_per_token) == ("fp8", "fp8_ds_mla", 48_068)
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "formats"),
+    [
+        ("kimi-k2", "gpu", ["bfloat16", "fp8"]),
+        ("deepseek-v3", "hopper", ["bfloat16", "fp8"]),
+        ("deepseek-v3", "ampere", ["bfloat16"]),
+        ("deepseek-v3.2", "gpu", ["bfloat16", "fp8", "fp8_ds_mla"]),
+        ("llama-3.1-8b", "gpu", ["bfloat16", "fp8", *PER_TOKEN_HEAD, "nvfp4"]),
+        ("llama-3.1-8b", "cpu", ["bfloat16", "fp8"]),
+        # Heads of 96 values: no backend stores them in nvfp4.
+        ("phi-3-mini-4k", "gpu", ["bfloat16", "fp8", *PER_TOKEN_HEAD]),
+        ("phi-3-mini-4k", "ampere", ["bfloat16", *PER_TOKEN_HEAD]),
+        ("mimo-v2-flash", "gpu", ["bfloat16", "fp8"]),
+    ],
+)
+def test_formats_shown_unasked_are_those_of_the_devices_backends(name: str, device: str, formats: list[str]) -> None:
+    sizes = estimate(published_config(name), name, window=None, settings=EngineSettings(device))
+    assert [row.format for row in sizes.formats] == formats
+
+
+def test_a_model_that_no_backend_takes_is_refused() -> None:
+    with pytest.raises(UsageError, match="--device: no attention backend of vLLM takes this model on ampere; use"):
+        estimate(published_config("deepseek-v3.2"), "c", window=None, settings=EngineSettings("ampere"))

@@ -21,6 +21,15 @@ from kveval.memory.estimate import estimate
             {**DENSE, "model_type": "deepseek_v3", "kv_lora_rank": 32, "qk_rope_head_dim": 8}, ["nvfp4"],
             ["vLLM stores no latent (MLA) cache in it"],
         ),
+        ({**DENSE, "head_dim": 96}, ["nvfp4"], ["no attention backend of vLLM takes it for this model on gpu"]),
+        (
+            {**DENSE, "model_type": "deepseek_v3", "kv_lora_rank": 512, "qk_rope_head_dim": 64}, ["fp8_ds_mla"],
+            ["fp8_ds_mla: no attention backend of vLLM takes it", "use for this model: bfloat16, float16,"],
+        ),
+        (
+            {**DENSE, "model_type": "deepseek_v3", "kv_lora_rank": 512, "qk_rope_head_dim": 64}, ["int8"],
+            ["int8_per_token_head: vLLM stores no latent (MLA) cache in it"],
+        ),
         (
             {**DENSE, "model_type": "deepseek_v3", "kv_lora_rank": 32, "qk_rope_head_dim": 8}, ["fp8_ds_mla"],
             ["made for 576 latent values, not 40"],

@@ -1,0 +1,118 @@
+"""What each backend stores, beside the source of the vLLM that is installed."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from support.vllm_source import assigned, backend_class, method, needs_vllm_source
+
+from kveval.formats.backends import (
+    DEVICES,
+    GENERATIONS,
+    SUPPORT,
+    Shape,
+    Support,
+    devices_of,
+    is_stored_on,
+    stored_dtype,
+)
+from kveval.formats.registry import CACHE_DTYPES
+
+HEADS = Shape("heads", 128, 128)
+LATENT = Shape("latent", 576, 0)
+SPARSE = Shape("sparse latent", 576, 0)
+# Where a class names no dtypes, it takes those of AttentionBackend (vllm/v1/attention/backend.py) or of its base class.
+INHERITED = {"FLASH_ATTN_DIFFKV": "FLASH_ATTN"}
+# What a backend takes by another name: these models turn bfloat16 into auto, and `auto` is the model's own dtype.
+BY_ANOTHER_NAME = {"FLASHINFER_MLA_SPARSE_SM120", "CPU_ATTN", "CPU_MLA"}
+
+
+@needs_vllm_source
+@pytest.mark.parametrize("support", SUPPORT, ids=lambda support: f"{support.backend}-{support.dtypes[0]}")
+def test_a_backend_of_vllm_takes_what_its_entry_says(support: Support) -> None:
+    node, _ = backend_class(INHERITED.get(support.backend, support.backend))
+    taken = set(ast.literal_eval(dict(assigned(node.body))["supported_kv_cache_dtypes"]))
+    if support.backend in BY_ANOTHER_NAME:
+        assert "auto" in taken
+        taken |= {"bfloat16", "float16"}
+    assert set(support.dtypes) <= taken
+    sizes = method(node, "get_supported_head_sizes")
+    if sizes is not None and support.head_sizes is not None:
+        returned = next(one for one in ast.walk(sizes) if isinstance(one, ast.Return))
+        assert returned.value is not None
+        assert set(support.head_sizes) <= set(ast.literal_eval(returned.value))
+
+
+@pytest.mark.parametrize("support", SUPPORT, ids=lambda support: f"{support.backend}-{support.dtypes[0]}")
+def test_an_entry_is_consistent(support: Support) -> None:
+    assert set(support.dtypes) <= set(CACHE_DTYPES)
+    assert set(support.devices) <= {*GENERATIONS, "cpu"}
+    assert support.stored_as is None or support.stored_as in CACHE_DTYPES
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "devices"),
+    [
+        ("bfloat16", HEADS, GENERATIONS),
+        ("fp8", HEADS, GENERATIONS),
+        ("int8_per_token_head", HEADS, GENERATIONS),
+        ("fp8_per_token_head", HEADS, GENERATIONS[1:]),
+        ("nvfp4", HEADS, GENERATIONS),
+        ("nvfp4_4over6", HEADS, ("blackwell",)),
+        # FlashInfer takes heads whose size is a power of two; Triton stores FP8 from SM89 on.
+        ("fp8", Shape("heads", 96, 96), GENERATIONS[1:]),
+        ("nvfp4", Shape("heads", 96, 96), ()),
+        ("nvfp4", Shape("heads", 192, 192), ()),
+        ("nvfp4", Shape("heads", 64, 64), ("blackwell",)),
+        ("fp8_e5m2", Shape("heads", 80, 80), ()),
+        ("int8_per_token_head", Shape("heads", 80, 80), GENERATIONS),
+        ("int8_per_token_head", Shape("heads", 16, 16), ()),
+        ("bfloat16", Shape("heads", 20, 20), GENERATIONS),
+        # MiMo-V2: K of 192 values, V of 128
+        ("fp8", Shape("heads", 192, 128), GENERATIONS[1:]),
+        ("int8_per_token_head", Shape("heads", 192, 128), ()),
+        ("bfloat16", LATENT, GENERATIONS),
+        ("fp8", LATENT, GENERATIONS[1:]),
+        ("int8_per_token_head", LATENT, ()),
+        ("fp8_ds_mla", LATENT, ()),
+        ("bfloat16", SPARSE, ("hopper", "blackwell", "blackwell-rtx")),
+        ("fp8_ds_mla", SPARSE, ("hopper", "blackwell", "blackwell-rtx")),
+        ("nvfp4_ds_mla", SPARSE, ("blackwell",)),
+        ("int4_per_token_head", SPARSE, ()),
+    ],
+)
+def test_where_a_dtype_is_stored(dtype: str, shape: Shape, devices: tuple[str, ...]) -> None:
+    assert tuple(one for one in GENERATIONS if stored_dtype(dtype, shape, one)) == devices
+
+
+@pytest.mark.parametrize(
+    ("dtype", "device", "stored"),
+    [
+        ("fp8", "hopper", "fp8_ds_mla"),
+        ("fp8", "blackwell", "fp8"),
+        ("fp8", "blackwell-rtx", "fp8_ds_mla"),
+        # Only the name fp8 is in FLASHMLA_SPARSE's list: another backend takes this one, as it is.
+        ("fp8_e4m3", "hopper", "fp8_e4m3"),
+        ("bfloat16", "blackwell-rtx", "fp8_ds_mla"),
+        ("fp8", "ampere", None),
+        ("fp8", "cpu", None),
+    ],
+)
+def test_sparse_latent_layers_are_stored_otherwise(dtype: str, device: str, stored: str | None) -> None:
+    assert stored_dtype(dtype, SPARSE, device) == stored
+
+
+def test_what_a_cpu_stores() -> None:
+    assert [name for name in CACHE_DTYPES if is_stored_on(name, "cpu")] == [
+        "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2",
+    ]  # fmt: skip
+    assert stored_dtype("fp8", HEADS, "cpu") == "fp8"
+    assert stored_dtype("fp8", LATENT, "cpu") is None
+    assert stored_dtype("bfloat16", LATENT, "cpu") == "bfloat16"
+
+
+def test_devices() -> None:
+    assert devices_of("gpu") == GENERATIONS
+    assert devices_of("hopper") == ("hopper",)
+    assert {one for name in DEVICES for one in devices_of(name)} == {*GENERATIONS, "cpu"}
