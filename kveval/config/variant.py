@@ -40,7 +40,8 @@ class VariantConfig(StrictModel):
 
     Attributes:
         engine_args: further flags of its engine, on top of ``engine.args``.
-        model: another checkpoint than the sweep's, such as one with calibrated scales.
+        model: another checkpoint than the sweep's, such as one with calibrated scales; also of an endpoint, whose
+            server then serves it.
         emulate: what kveval's plugin rounds K and V to.
         emulate_where_missing: emulate `kv_cache_dtype` on a device whose engine lacks it.
         control: ``emulated`` adds this variant's emulated control on the baseline's kernel.
@@ -78,8 +79,7 @@ class VariantConfig(StrictModel):
 
     @model_validator(mode="after")
     def _launched_or_attached(self) -> VariantConfig:
-        launched = ("engine_args", "env", "model", "emulate", "emulate_where_missing", "control",
-                    "speculative_config")  # fmt: skip
+        launched = ("engine_args", "env", "emulate", "emulate_where_missing", "control", "speculative_config")
         given = next((key for key in launched if getattr(self, key)), None)
         if self.endpoint is not None and given:
             raise ValueError(f"{given}: only servers that kveval launches have it; leave out {given} or endpoint")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +13,10 @@ from kveval.engines.base import Engine, OnStatus, OpenEngine, ServerPlan
 from kveval.engines.client.client import Client
 from kveval.engines.forced import ForcedDecoder
 from kveval.engines.presence import Presence, presence
+from kveval.engines.same_model import model_findings
 from kveval.engines.smoke import plain_prompt, smoke
 from kveval.engines.variants import ResolvedVariant
-from kveval.run.facts import Facts, Finding, SecondLook
+from kveval.run.facts import Facts, Finding, SecondLook, with_findings
 from kveval.run.manifest import SmokeResult
 from kveval.tasks.sample import Prompt
 
@@ -94,9 +95,17 @@ class Session:
             forced, forced_findings = await self._check_forced_decode(client)
         facts = _with_capacity_ratio(await self.engine.facts(), baseline).model_copy(update={"forced_decode": forced})
         findings = self.engine.findings(facts, baseline if baseline.is_established else None)
+        if baseline.is_established:
+            findings = with_findings(findings, self._model_findings(facts, baseline))
         self.established = Established(facts, smoke_result, [*findings, *smoke_findings, *forced_findings])
         self._presence = await self._look_at_processes()
         return self.established
+
+    def _model_findings(self, facts: Facts, baseline: Facts) -> Iterable[Finding]:
+        models = self._plan.models
+        theirs = models.get(self._plan.config.baseline)
+        is_same_model = theirs is None or theirs.path == models[self.variant.name].path
+        return model_findings(facts, self.variant, baseline, is_same_model=is_same_model)
 
     async def look_again(self) -> SecondLook:
         """Reads the facts once more and compares them with those of `establish`. Costs a few small requests.

@@ -23,10 +23,10 @@ from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
 from kveval.measure.records import sample_row, unanswered
 from kveval.measure.watch.blocks import Blocks
-from kveval.measure.watch.counters import history_findings, with_findings
+from kveval.measure.watch.counters import history_findings
 from kveval.measure.watch.facts import FactsWatch
 from kveval.run.directory import RunDirectory
-from kveval.run.facts import Facts, Finding
+from kveval.run.facts import Facts, Finding, with_findings
 from kveval.run.manifest import Manifest, SmokeResult
 from kveval.tasks.sample import Sample
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -166,6 +166,13 @@ class Finding(Stored):
     @classmethod
     def error(cls, code: str, message: str) -> Finding:
         return cls(level="error", code=code, message=message)
+
+
+def with_findings(findings: Iterable[Finding], new: Iterable[Finding]) -> list[Finding]:
+    """Adds findings. They replace those of the same codes."""
+    added = list(new)
+    codes = {finding.code for finding in added}
+    return [*(finding for finding in findings if finding.code not in codes), *added]
 
 
 class FactsChange(Stored):

@@ -11,7 +11,7 @@ from kveval.engines.speculation import with_drafts_judged
 from kveval.engines.variants import ResolvedVariant
 from kveval.measure.haystacks import group_by_haystack
 from kveval.measure.records import with_failed_scorers
-from kveval.run.facts import Facts, Finding
+from kveval.run.facts import Facts, Finding, with_findings
 from kveval.run.manifest import VariantRun
 from kveval.run.records import Record
 from kveval.tasks.sample import Sample
@@ -52,13 +52,6 @@ class Counted:
             "asking_seconds": round(current.asking_seconds + self.seconds, 3),
             "findings": with_failed_scorers(findings, records),
         }
-
-
-def with_findings(findings: Iterable[Finding], new: Iterable[Finding]) -> list[Finding]:
-    """Adds findings. One of the same code from an earlier launch is replaced."""
-    added = list(new)
-    codes = {finding.code for finding in added}
-    return [*(finding for finding in findings if finding.code not in codes), *added]
 
 
 def history_findings(current: VariantRun) -> list[Finding]:
