@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kveval.config.judge import Policy
-from kveval.errors import UsageError, nearest
+from kveval.errors import InternalError, UsageError, nearest
 from kveval.judge.blessed.against_blessed import changes, check_comparable, pairs_with_blessed
 from kveval.judge.blessed.bless import Blessed, load_blessed
 from kveval.judge.comparison.judgement import Judgement, judge_run
@@ -37,7 +37,7 @@ class Gate:
     @property
     def state(self) -> State:
         """The worst state of all checks. A proven loss is worse than a broken run, and that is worse than undecided."""
-        return max((check.state for check in self.checks), key=WORST_LAST.index, default="pass")
+        return max((check.state for check in self.checks), key=WORST_LAST.index)
 
     @property
     def exit_code(self) -> int:
@@ -55,6 +55,7 @@ def gate(path: Path, *, against: Path | None = None, overrides: Mapping[str, Any
         BlessedFileError: `against` is broken, or was edited by hand.
         ConfigError, UsageError: a policy that is not allowed, or nothing to compare.
         IncomparableError: the blessed run asked something else.
+        InternalError: no rule checked one of the pairs that must be judged.
     """
     run = load_ended_run(path)
     policy = policy_of(run.manifest, overrides)
@@ -68,12 +69,18 @@ def gate(path: Path, *, against: Path | None = None, overrides: Mapping[str, Any
         check_comparable(run, blessed)
         blessed_pairs = pairs_with_blessed(run, blessed)
     judgement = judge_run(run, policy, blessed_pairs)
-    if not blessed_pairs and not any(pair.judged for pair in judgement.pairs):
+    to_judge = [*(pair for pair in judgement.pairs if pair.judged), *blessed_pairs]
+    if not to_judge:
         raise UsageError(
             f"{path}: has no variant to compare with its baseline {run.manifest.baseline!r}; "
             "use a run with candidates, or --against with a blessed file"
         )
     checks = tuple(check for rule in find_rules() for check in rule.check(run, judgement))
+    checked = {(check.variant, check.against) for check in checks}
+    unchecked = [pair for pair in to_judge if (pair.variant, pair.against) not in checked]
+    if unchecked:
+        names = ", ".join(f"{pair.variant} against {pair.against}" for pair in unchecked)
+        raise InternalError(f"{path}: no rule of the gate checked {names}, so nothing can be said of it")
     return Gate(run, blessed, judgement, checks, tuple(notes(run, blessed, judgement)))
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from support.judge_command import document, kveval
 from support.make_run import BAD, GOOD, losing, make_run, scored
+
+from kveval.errors import InternalError
+from kveval.judge.gate import gate
 
 
 def test_a_wider_margin_passes_what_a_narrow_one_does_not(tmp_path: Path) -> None:
@@ -76,3 +80,25 @@ def test_a_new_variant_is_noted(tmp_path: Path, blessed: Path) -> None:
     path = make_run(tmp_path / "tonight", answers={**GOOD, "new": scored(0.9)})
     assert kveval("gate", path, "--against", blessed).code == 0
     assert "new was not in the blessed run" in document(path)["notes"][0]["message"]
+
+
+@pytest.mark.parametrize("left_out", ["quantization", "blessed"])
+def test_a_pair_that_no_rule_checks_is_never_a_pass(
+    tmp_path: Path, blessed: Path, monkeypatch: pytest.MonkeyPatch, left_out: str
+) -> None:
+    path = make_run(tmp_path / "tonight", answers=GOOD)
+    find = gate.find_rules
+    rules = [rule for rule in find() if left_out not in rule.check.__name__]
+    assert len(rules) == len(find()) - 1
+    monkeypatch.setattr(gate, "find_rules", lambda: rules)
+    result = kveval("gate", path, "--against", blessed)
+    assert result.code == 70
+    assert "same against " in result.text.split("no rule of the gate checked ")[1]
+    assert document(path)["verdict"] == "infrastructure"
+
+
+def test_a_gate_without_rules_is_never_a_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "find_rules", list)
+    path = make_run(tmp_path / "run", answers=GOOD)
+    with pytest.raises(InternalError, match="no rule of the gate checked same against bf16"):
+        gate.gate(path)
