@@ -47,11 +47,11 @@ def differing_questions(first: Questions, second: Questions) -> str | None:
     alone = first.samples.index.symmetric_difference(second.samples.index)
     if len(alone):
         return (
-            f"{len(alone)} samples were asked in only one of them; other prompts, references, seeds or lengths make "
+            f"{len(alone)} questions were asked in only one of them; other prompts, references, seeds or lengths make "
             "other samples"
         )
     if first.prompts_sha256 != second.prompts_sha256:
-        return "the prompts of the same samples differ"
+        return "the prompts of the same questions differ"
     for key in sorted(first.sampling.keys() | second.sampling.keys()):
         before, after = first.sampling.get(key), second.sampling.get(key)
         if before != after:

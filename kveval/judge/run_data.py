@@ -176,7 +176,7 @@ def infrastructure_problem(run: RunData, variant: VariantRun, policy: Policy) ->
         errors = records.loc[records["outcome"] == "engine_error", "error"].dropna()
         example = f"; the first error: {errors.iloc[0]['message']}" if len(errors) else ""
         return (
-            f"{variant.name}: {lost} of {total} samples have no answer ({lost / total:.1%}, and the limit is "
+            f"{variant.name}: {lost} of {total} questions have no answer ({lost / total:.1%}, and the limit is "
             f"{policy.max_unanswered_share:.1%}){example}"
         )
     return None

@@ -88,6 +88,11 @@ def word_of(row: Comparison) -> str | None:
     return row.verdict.word if row.verdict is not None else None
 
 
+def with_word(word: str, reason: str) -> str:
+    """Puts the word of a verdict before its reason, unless a part of the reason begins with it."""
+    return reason if any(part.startswith(word) for part in reason.split("; ")) else f"{word}: {reason}"
+
+
 def proven_safe(lengths: Sequence[Comparison]) -> str:
     """Says up to which context length everything passes, and why no further: 'nothing yet (1K undecided)'."""
     if not lengths:

@@ -65,7 +65,7 @@ def test_other_samples_and_unknown_variants_are_refused(tmp_path: Path) -> None:
     other = make_run(tmp_path / "b", samples=make_samples(haystacks=29), answers=GOOD)
     result = kveval("diff", first, other)
     assert result.code == 4
-    assert "20 samples were asked in only one of them" in result.text
+    assert "20 questions were asked in only one of them" in result.text
     assert kveval("diff", f"{first}:bf17", first).code == 2
     assert kveval("diff", tmp_path / "none", first).code == 2
     alone = make_run(tmp_path / "c", answers={"fp8": scored(0.9)})

@@ -30,7 +30,7 @@ def test_equal_runs_may_be_compared(tmp_path: Path) -> None:
 def test_other_samples_are_counted(tmp_path: Path) -> None:
     found = differing(tmp_path, samples=make_samples(haystacks=29))
     assert found is not None
-    assert found.startswith("20 samples were asked in only one of them")
+    assert found.startswith("20 questions were asked in only one of them")
 
 
 def test_another_task_is_named(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_another_task_is_named(tmp_path: Path) -> None:
 def test_other_prompts_of_the_same_samples_are_noticed(tmp_path: Path) -> None:
     first, *rest = make_samples()
     changed = [first.model_copy(update={"prompt_sha256": "0" * 64}), *rest]
-    assert differing(tmp_path, samples=changed) == "the prompts of the same samples differ"
+    assert differing(tmp_path, samples=changed) == "the prompts of the same questions differ"
 
 
 def test_another_sampling_setting_is_named(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ async def test_what_is_not_scored_is_no_evidence_of_anything(plan_of: Planner, t
         assert comparison.verdict.word == "undecided"
         assert (
             comparison.verdict.reason
-            == "not scored: the 12 samples have no right answer; 100% of the outputs are the same"
+            == "not scored: the 12 questions have no right answer; 100% of the outputs are the same"
         )
     (headline,) = headlines(judgement)
     assert (headline.word, headline.reason.startswith("not scored")) == ("undecided", True)

@@ -16,6 +16,7 @@ from kveval.report.labels import (
     proven_safe,
     storage_label,
     what_decides,
+    with_word,
 )
 from kveval.run.facts import Facts
 
@@ -80,3 +81,16 @@ def test_only_undecided_rows_need_more(tmp_path: Path) -> None:
     rows = lengths(tmp_path, 4, scored(0.9))
     assert [entry.partition(": about ")[0] for entry in what_decides(rows)] == ["at 2K", "at 8K"]
     assert what_decides([]) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "reason", "said"),
+    [
+        ("undecided", "undecided overall: too few", "undecided overall: too few"),
+        ("fail", "passes at 2K; fails at 8K", "passes at 2K; fails at 8K"),
+        ("pass", "a loss is excluded", "pass: a loss is excluded"),
+        ("infrastructure", "fp8 is refused", "infrastructure: fp8 is refused"),
+    ],
+)
+def test_the_word_of_a_verdict_is_said_once(word: str, reason: str, said: str) -> None:
+    assert with_word(word, reason) == said

@@ -115,7 +115,7 @@ def _verdict(pair: VariantPair, comparison: Comparison, policy: Policy, p_holm: 
 
 def _not_scored(comparison: Comparison) -> str:
     same = "" if comparison.identical is None else f"; {comparison.identical:.0%} of the outputs are the same"
-    return f"not scored: the {comparison.unscored} samples have no right answer{same}"
+    return f"not scored: the {comparison.unscored} questions have no right answer{same}"
 
 
 def _cells_by_scope(samples: pd.DataFrame) -> dict[Scope, frozenset[tuple[str, int]]]:

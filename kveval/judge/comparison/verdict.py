@@ -73,7 +73,7 @@ def decide(
 
     margin, fewest = points(policy.margin), fewest_clusters(policy.confidence)
     if difference.delta is None:
-        return verdict("undecided", obstacle or difference.reason or "no samples")
+        return verdict("undecided", obstacle or difference.reason or "no questions")
     if p_holm is not None and difference.delta < -policy.margin and p_holm < 1 - policy.confidence:
         lost = points(-difference.delta)
         reason = (
@@ -88,7 +88,7 @@ def decide(
         return verdict("undecided", insensitive)
     p_factor = p_holm / difference.p if p_holm is not None and difference.p else 1.0
     if difference.clusters < fewest:
-        needed = f"a pass at {policy.confidence:.0%} needs at least {fewest} haystacks"
+        needed = f"a pass at {policy.confidence:.0%} needs at least {fewest} contexts"
         return undecided(f"{needed}, and there are {difference.clusters}", difference, p_factor)
     missing = asked - difference.n
     worst = (difference.low * difference.n - missing) / asked
@@ -96,12 +96,14 @@ def decide(
         loss = f"a loss of {points(-difference.low)} points"
         return undecided(f"{loss} is not excluded (margin {margin})", difference, p_factor)
     if worst <= -policy.margin:
-        unanswered = f"{missing} of {asked} samples have no answer; if they were lost, the loss could reach"
+        unanswered = f"{missing} of {asked} questions have no answer; if they were lost, the loss could reach"
         return verdict("undecided", f"{unanswered} {points(-worst)} points, beyond the margin of {margin}")
     if sensitive.low is None:
         return verdict("undecided", f"in the cells that can show a loss: {sensitive.reason}")
     if sensitive.low <= -policy.margin:
-        loss = f"over the {sensitive.n} samples whose cells can show a loss, a loss of {points(-sensitive.low)} points"
+        loss = (
+            f"over the {sensitive.n} questions whose cells can show a loss, a loss of {points(-sensitive.low)} points"
+        )
         return undecided(f"{loss} is not excluded (margin {margin})", sensitive, p_factor=1.0)
     return verdict("pass", f"a loss of more than {margin} points is excluded at {policy.confidence:.0%}")
 
@@ -118,11 +120,11 @@ def p_label(p: float) -> str:
 
 def _settles(difference: Difference, more: int | None, policy: Policy) -> str:
     if more is None:
-        return "the gap is at the margin, so no practical number of samples would settle it"
+        return "the gap is at the margin, so no practical number of questions would settle it"
     word = "fail" if (difference.delta or 0.0) < -policy.margin else "pass"
-    haystacks = math.ceil(more * difference.clusters / difference.n)
+    contexts = math.ceil(more * difference.clusters / difference.n)
     return (
-        f"about {more:,} more samples ({haystacks:,} more haystacks) would show a {word} with "
+        f"about {more:,} more questions ({contexts:,} more contexts) would show a {word} with "
         f"{POWER:.0%} chance, if the gap holds"
     )
 

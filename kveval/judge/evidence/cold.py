@@ -197,7 +197,7 @@ def _shares(variant: VariantRun) -> tuple[float | None, float | None]:
 def _finding(check: ColdComparison) -> Finding | None:
     if check.not_cold and check.not_cold >= check.n:
         message = (
-            f"{check.not_cold} of {check.asked} samples were answered from the prefix cache although "
+            f"{check.not_cold} of {check.asked} questions were answered from the prefix cache although "
             "each was sent with its own cache salt, so the cold check compares nothing"
         )
         return Finding.warning("cold_check_not_cold", message)

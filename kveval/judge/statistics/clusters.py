@@ -76,10 +76,10 @@ def mean_score(scores: ArrayLike, clusters: ArrayLike, *, confidence: float = 0.
     """
     values, codes, count = cluster_codes(scores, clusters)
     if not len(values):
-        return Score(0, 0, None, None, None, None, "no samples")
+        return Score(0, 0, None, None, None, None, "no questions")
     mean = float(values.mean())
     if count < 2:
-        return Score(len(values), count, mean, None, None, None, "only one haystack, so the error cannot be estimated")
+        return Score(len(values), count, mean, None, None, None, "only one context, so the error cannot be estimated")
     se = clustered_se(values, codes)
     effective = mean * (1 - mean) / se**2 if se > 0 and 0 < mean < 1 else float(len(values))
     t = float(special.stdtrit(count - 1, 0.5 + confidence / 2))

@@ -76,11 +76,11 @@ def paired_difference(
     values = second - first
     n = len(values)
     if not n:
-        return Difference(0, 0, None, None, None, None, None, None, 0, 1.0, None, "no samples answered by both")
+        return Difference(0, 0, None, None, None, None, None, None, 0, 1.0, None, "no questions answered by both")
     delta, square = float(values.mean()), float(np.square(values).mean())
     differing = len(np.unique(codes[values != 0]))
     if count < 2:
-        reason = "only one haystack, so the error cannot be estimated"
+        reason = "only one context, so the error cannot be estimated"
         return Difference(n, count, delta, None, None, None, None, square, differing, 1.0, None, reason)
 
     se = clustered_se(values, codes)

@@ -14,7 +14,7 @@ from kveval.judge.comparison.verdict import Verdict
 from kveval.judge.gate.check import Check
 from kveval.judge.gate.gate import Gate
 from kveval.report.documents.verdict import error_word
-from kveval.report.labels import difference_label, emulated_suffix
+from kveval.report.labels import difference_label, emulated_suffix, with_word
 from kveval.report.text import visible
 
 _NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -69,7 +69,7 @@ def _cases(check: Check) -> Iterator[_Case]:
         "infrastructure": "error",
         "undecided": "failure" if check.blocks else "skipped",
     }[check.state]
-    yield _Case(class_name, "verdict", problem, check.state, f"{check.state}: {check.reason}")
+    yield _Case(class_name, "verdict", problem, check.state, with_word(check.state, check.reason))
     for row in check.comparisons:
         if row.verdict is not None:
             yield _row_case(class_name, row, row.verdict, is_broken=check.state == "infrastructure")

@@ -19,7 +19,14 @@ from kveval.judge.comparison.scope import Scope, in_scope, scopes
 from kveval.judge.comparison.verdict import points
 from kveval.judge.evidence.cold import cold_comparisons
 from kveval.judge.run_data import RunData, load_run
-from kveval.report.labels import attribution_label, capacity_label, difference_label, score_label, storage_label
+from kveval.report.labels import (
+    attribution_label,
+    capacity_label,
+    difference_label,
+    score_label,
+    storage_label,
+    with_word,
+)
 from kveval.report.sections.speculation.section import speculating_variants
 from kveval.report.terminal.evidence import cold_lines, speculation_lines
 from kveval.report.terminal.layout import STYLES, indented
@@ -117,8 +124,9 @@ def _notices(run: RunData) -> Iterator[Text]:
 
 def _reasons(run: RunData, judgement: Judgement) -> Iterator[RenderableType]:
     for headline in headlines(judgement):
-        word = (headline.word, STYLES[headline.word])
-        yield Text.assemble((visible(headline.variant), "bold"), " ", word, ": ", visible(headline.reason))
+        answer = Text(visible(with_word(headline.word, headline.reason)))
+        answer.highlight_regex(rf"\b{headline.word}\w*", STYLES[headline.word])
+        yield Text.assemble((visible(headline.variant), "bold"), ": ", answer)
         for row in judgement.of(headline.variant, "length", "overall"):
             verdict, attribution = row.verdict, attribution_label(row)
             if verdict and verdict.word == "undecided" and row.difference.n and verdict.reason not in headline.reason:

@@ -13,7 +13,7 @@ from support.make_run import GOOD, make_run, make_samples, scored
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"samples": make_samples(haystacks=29)}, "20 samples were asked in only one of them"),
+        ({"samples": make_samples(haystacks=29)}, "20 questions were asked in only one of them"),
         ({"samples": make_samples(tasks={"qa": "qa"})}, "only one of them asked task 'niah_multikey'"),
         ({"manifest": {"inputs": {"model/config.json": "1" * 64}}}, "the model differs (model/config.json)"),
         ({"manifest": {"inputs": {"model": "1" * 64}}}, "the model differs"),
@@ -51,7 +51,7 @@ def test_other_prompts_are_incomparable(tmp_path: Path, blessed: Path) -> None:
     path = make_run(tmp_path / "tonight", samples=samples, answers=GOOD)
     result = kveval("gate", path, "--against", blessed)
     assert result.code == 4
-    assert "the prompts of the same samples differ" in result.text
+    assert "the prompts of the same questions differ" in result.text
 
 
 def test_an_edited_blessed_file_is_refused(tmp_path: Path, blessed: Path) -> None:

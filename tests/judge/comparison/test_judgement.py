@@ -67,7 +67,7 @@ def test_engine_errors_are_counted_and_never_pass(tmp_path: Path) -> None:
     assert many.difference.delta == 0
     assert many.verdict is not None
     assert many.verdict.word == "undecided"
-    assert f"{errors} of 600 samples have no answer" in many.verdict.reason
+    assert f"{errors} of 600 questions have no answer" in many.verdict.reason
     assert words(judgement, "all") == words(judgement, "none") == {"undecided"}
     assert overall(judgement, "none").outcomes["candidate"]["missing"] == 600
     few = overall(judgement, "few")

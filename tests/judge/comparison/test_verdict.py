@@ -79,7 +79,7 @@ def test_190_equal_answers_pass() -> None:
 def test_equal_answers_of_five_haystacks_do_not_pass() -> None:
     result = verdict(difference(0, 0, 1000, 5))
     assert result.word == "undecided"
-    assert result.reason.startswith("a pass at 95% needs at least 6 haystacks, and there are 5; about 200 more")
+    assert result.reason.startswith("a pass at 95% needs at least 6 contexts, and there are 5; about 200 more")
     assert result.more_samples == 200
     assert fewest_clusters(0.95) == 6
     assert fewest_clusters(0.99) == 8
@@ -90,7 +90,7 @@ def test_unanswered_samples_count_against_a_pass() -> None:
     assert verdict(found, asked=1001).word == "pass"
     result = verdict(found, asked=1030)
     assert result.word == "undecided"
-    assert result.reason.startswith("30 of 1030 samples have no answer; if they were lost")
+    assert result.reason.startswith("30 of 1030 questions have no answer; if they were lost")
 
 
 def test_what_cannot_show_a_loss_does_not_pass() -> None:
@@ -102,7 +102,7 @@ def test_cells_that_can_show_a_loss_must_hold_alone() -> None:
     found, sensitive = difference(6, 0, 1000, 100), difference(6, 0, 200, 20)
     result = verdict(found, sensitive=sensitive)
     assert result.word == "undecided"
-    assert result.reason.startswith("over the 200 samples whose cells can show a loss")
+    assert result.reason.startswith("over the 200 questions whose cells can show a loss")
 
 
 def test_an_obstacle_stops_a_pass_but_not_a_fail() -> None:
@@ -112,7 +112,7 @@ def test_an_obstacle_stops_a_pass_but_not_a_fail() -> None:
 
 def test_nothing_answered_is_undecided() -> None:
     empty = paired_difference([], [], [])
-    assert verdict(empty, p_holm=None, asked=10).reason == "no samples answered by both"
+    assert verdict(empty, p_holm=None, asked=10).reason == "no questions answered by both"
 
 
 @pytest.mark.parametrize("icc", [0.0, 0.5])

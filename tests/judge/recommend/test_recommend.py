@@ -12,6 +12,7 @@ from support.judge_command import kveval
 from support.make_run import make_run, make_samples, scored
 from support.recommendations import ENGINE_ARGS, VARIANTS, document, losing, run, variant
 
+from kveval.cli.app import main
 from kveval.run.directory import RunDirectory
 
 
@@ -90,7 +91,7 @@ def test_open_names_what_would_settle_it(tmp_path: Path) -> None:
     result = kveval("recommend", path)
     assert result.code == 5
     assert "to decide it at 2K: about" in result.text
-    assert "more haystacks)" in result.text
+    assert "more contexts)" in result.text
     assert document(path)["candidates"][0]["more_samples"] > 0
 
 
@@ -181,12 +182,15 @@ class TestWhatCannotBeJudged:
         assert "--sequences: 0 is not allowed" in result.text
 
     def test_kveval_itself_failing_is_not_every_candidate_losing(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         def crash(*_: object) -> None:
             raise TypeError("a fault of kveval")
 
         monkeypatch.setattr("kveval.judge.recommend.recommend.memory", crash)
-        result = kveval("recommend", run(tmp_path / "run"))
-        assert result.code == 70
-        assert "kveval itself failed" in result.text
+        monkeypatch.setattr("sys.argv", ["kveval", "recommend", str(run(tmp_path / "run"))])
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 70
+        assert "kveval itself failed" in capsys.readouterr().err

@@ -59,9 +59,9 @@ def test_has_a_width_at_the_ends(score: float) -> None:
 
 
 def test_without_evidence() -> None:
-    assert mean_score([], []).reason == "no samples"
+    assert mean_score([], []).reason == "no questions"
     alone = mean_score([1, 0, 1], ["h", "h", "h"])
     assert alone.mean == pytest.approx(2 / 3)
     assert alone.se is None
     assert alone.low is None
-    assert alone.reason == "only one haystack, so the error cannot be estimated"
+    assert alone.reason == "only one context, so the error cannot be estimated"

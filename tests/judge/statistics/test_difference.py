@@ -109,13 +109,13 @@ def test_one_haystack_gives_a_difference_without_an_interval() -> None:
     assert result.delta == pytest.approx(-1 / 3)
     assert result.low is None
     assert result.p is None
-    assert result.reason == "only one haystack, so the error cannot be estimated"
+    assert result.reason == "only one context, so the error cannot be estimated"
 
 
 def test_no_samples() -> None:
     result = paired_difference([], [], [])
     assert (result.n, result.delta, result.p) == (0, None, None)
-    assert result.reason == "no samples answered by both"
+    assert result.reason == "no questions answered by both"
 
 
 def test_refuses_what_is_not_a_score() -> None:

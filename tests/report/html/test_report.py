@@ -104,7 +104,7 @@ def test_one_sample(tmp_path: Path) -> None:
     samples = make_samples(lengths=(3000,), haystacks=1, questions=1)
     path = make_run(tmp_path / "run", samples=samples, answers={"bf16": scored(1.1), "fp8": scored(-0.1)})
     _, page = page_of(path)
-    assert "only one haystack, so the error cannot be estimated" in page.words
+    assert "only one context, so the error cannot be estimated" in page.words
 
 
 def test_written_where_asked(tmp_path: Path, samples: list[SampleRow]) -> None:

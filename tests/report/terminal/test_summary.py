@@ -21,8 +21,8 @@ def test_table_says_what_decides(run: Path) -> None:
     assert "fp8  native fp8_e4m3, KV capacity x2.00" in text
     assert "int8  emulated int8 per_token_head, no memory saved" in text
     assert "nvfp4 is refused: this device cannot" in text
-    assert "fp8 fail: fails at" in text
-    assert "int8 pass: passes at 2,048 tokens and at 8,192 tokens" in " ".join(text.split())
+    assert "fp8: fails at" in text
+    assert "int8: passes at 2,048 tokens and at 8,192 tokens" in " ".join(text.split())
     assert "warning: scales are all 1.0" in text
     assert "0 of 600/0" in text
     assert text.count("refused") == 3
@@ -39,7 +39,7 @@ def test_an_undecided_verdict_says_what_would_decide_it(tmp_path: Path) -> None:
     row = summary(path)["rows"][-1]
     assert row["verdict"] == "undecided"
     assert row["more_samples"] > 50
-    assert f"about {row['more_samples']} more samples" in " ".join(printed(path).split())
+    assert f"about {row['more_samples']} more questions" in " ".join(printed(path).split())
 
 
 def test_a_running_run_is_partial(tmp_path: Path) -> None:

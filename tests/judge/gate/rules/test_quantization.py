@@ -51,7 +51,7 @@ def test_allow_does_not_let_through_one_haystack(tmp_path: Path) -> None:
     path = make_run(tmp_path / "run", samples=samples, answers=GOOD)
     result = kveval("gate", path, "--undecided", "allow")
     assert result.code == 5
-    assert "only one haystack, so the error cannot be estimated" in result.text
+    assert "only one context, so the error cannot be estimated" in result.text
 
 
 def test_all_ties_in_a_few_samples_do_not_pass(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_too_many_engine_errors(tmp_path: Path) -> None:
     path = make_run(tmp_path / "run", answers={"bf16": scored(0.9), "fp8": failing(0.1)})
     result = kveval("gate", path)
     assert result.code == 3
-    assert "samples have no answer" in result.text
+    assert "questions have no answer" in result.text
     assert "the limit is 2.0%" in result.text
     assert kveval("gate", path, "--max-unanswered-share", "0.5").code == 5
 
