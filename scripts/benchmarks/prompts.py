@@ -97,5 +97,5 @@ class _CountingTokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         return self._tokenizer.decode(ids)
 
-    def encode_prompt(self, text: str) -> list[int]:
+    def encode_prompt(self, text: str) -> Encoding:
         return self._tokenizer.encode_prompt(text)

@@ -152,7 +152,7 @@ class PromptFormat:
     def spell(self, ids: Iterable[int]) -> tuple[str, int]:
         """Decodes token ids, and counts the tokens that encoding the text again gives."""
         text = self.decode(ids)
-        return text, len(self.tokenizer.encode_prompt(text))
+        return text, len(self.tokenizer.encode_prompt(text).ids)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Decodes token ids to their exact text, special tokens included."""

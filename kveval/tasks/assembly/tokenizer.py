@@ -42,7 +42,7 @@ class Tokenizer(Protocol):
         """Decodes tokens to their exact text, special ones included."""
         ...
 
-    def encode_prompt(self, text: str) -> list[int]:
+    def encode_prompt(self, text: str) -> Encoding:
         """Encodes a whole prompt as a server does. Special tokens in it are special; none are added."""
         ...
 
@@ -109,12 +109,13 @@ class FastTokenizer:
         text: str = self._backend.decode(self._guard_ids + plain, skip_special_tokens=False)
         return text[len(self._guard_spelled) :]
 
-    def encode_prompt(self, text: str) -> list[int]:
+    def encode_prompt(self, text: str) -> Encoding:
         self._backend.encode_special_tokens = False
         try:
-            return list(self._backend.encode(text, add_special_tokens=False).ids)
+            raw = self._backend.encode(text, add_special_tokens=False)
         finally:
             self._backend.encode_special_tokens = True
+        return Encoding(np.array(raw.ids, np.int32), np.array(raw.offsets, np.int32).reshape(-1, 2))
 
 
 _WORD = re.compile(r" ?[^\W\d_]+| ?\d+| ?[^\w\s]+|_+|\s+")
@@ -135,8 +136,8 @@ class StandInTokenizer:
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         return [self._encode(text) for text in texts]
 
-    def encode_prompt(self, text: str) -> list[int]:
-        return [int(token) for token in self._encode(text).ids]
+    def encode_prompt(self, text: str) -> Encoding:
+        return self._encode(text)
 
     def _encode(self, text: str) -> Encoding:
         ids: list[int] = []

@@ -16,13 +16,12 @@ from kveval.tasks.builders.base import ChatForm
 from kveval.tasks.external.fixed_prompts import FixedPrompt, FixedPromptTask
 from kveval.tasks.external.row_scorers import SCORERS, score_row
 from kveval.tasks.references.form import ReferenceForm
-from kveval.tasks.references.reference import ANSWER, Piece, Reference
+from kveval.tasks.references.reference import ANSWER, Piece, Reference, joint
 from kveval.tasks.scoring.json_answers import loads
 from kveval.tasks.task import Task
 
 FAMILY = "own"
 DEFAULT_OUTPUT_TOKENS = 256
-_OPENING = "([{<\"'`*_#$-/"
 
 Text = Annotated[str, Field(min_length=1, strict=True)]
 
@@ -187,13 +186,8 @@ def _conflicts(row: PromptRow) -> Iterator[str]:
         yield f"scorer: {row.scorer!r} without tools; use: tools beside it"
     if row.lead is not None and row.reference is None:
         yield "lead: given without a reference; use: reference beside it"
-    if row.lead and row.reference and _run_together(row.lead[-1], row.reference[0]):
+    if row.lead and row.reference and row.reference[0].isalnum() and joint(row.lead, row.reference):
         yield f"lead: {shown(row.lead)} runs into the reference {shown(row.reference)}; use: a space between them"
-
-
-def _run_together(last: str, first: str) -> bool:
-    """Says whether two characters need a space between them, as letters of Latin script do."""
-    return last.isascii() and first.isascii() and last not in _OPENING and not last.isspace() and first.isalnum()
 
 
 def _prompt(where: str, row: PromptRow) -> FixedPrompt:

@@ -109,19 +109,27 @@ def _token_accuracy(right: Sequence[Forced]) -> tuple[float, dict[str, float]]:
 
 def _entries(right: Sequence[Forced]) -> tuple[float, dict[str, float]]:
     """Counts entries before the first error. Alternatives are orders; those with the same beginning count it once."""
-    count = len(_parts(right[0][0]))
+    found = [_beginnings(*forced) for forced in right]
     first_right = []
-    for entries in range(1, count + 1):
-        beginnings: dict[bytes, list[float]] = {}
-        for text, values in right:
-            own = _parts(text)[:entries]
-            tokens = np.flatnonzero([part in own for part in text.parts])
-            beginnings.setdefault(text.token_ids[: tokens[-1] + 1].tobytes(), []).append(_product(values, tokens))
-        first_right.append(min(math.fsum(math.fsum(same) / len(same) for same in beginnings.values()), 1.0))
-    score = math.fsum(first_right) / count
-    if count < _FEWEST_IN_QUARTERS:
+    for same_length in zip(*found, strict=True):
+        probabilities: dict[bytes, list[float]] = {}
+        for beginning, probability in same_length:
+            probabilities.setdefault(beginning, []).append(probability)
+        first_right.append(min(math.fsum(math.fsum(same) / len(same) for same in probabilities.values()), 1.0))
+    score = math.fsum(first_right) / len(first_right)
+    if len(first_right) < _FEWEST_IN_QUARTERS:
         return score, {f"entry {k}": value for k, value in enumerate(first_right, 1)}
     return score, _quarters(*right[0])
+
+
+def _beginnings(text: ForcedText, values: np.ndarray) -> list[tuple[bytes, float]]:
+    """Returns the tokens of the first entry, of the first two and so on, and how probable their entries are."""
+    found, total = [], 0.0
+    for part in _parts(text):
+        tokens = _tokens_of(text, part)
+        total += float(values[tokens].sum())
+        found.append((text.token_ids[: tokens[-1] + 1].tobytes(), math.exp(total)))
+    return found
 
 
 def _quarters(text: ForcedText, values: np.ndarray) -> dict[str, float]:

@@ -36,48 +36,35 @@ def forced_text(reference: Reference, prompt_format: PromptFormat, opening_ids: 
     Raises:
         PlanError: a scored piece is empty or has no token, or the model has no embedding for a token.
     """
-    special = [piece for piece in reference.pieces if piece.is_special]
-    plain = reference.pieces[len(special) :]
-    if any(piece.is_special for piece in plain):
-        raise PlanError(f"the reference {reference.text!r} has special tokens after its text; use them before it only")
     tokenizer = prompt_format.tokenizer
-    ids = list(opening_ids)
-    labels: list[str | None] = [None for _ in opening_ids]
-    for piece in special:
-        encoded = tokenizer.encode_prompt(piece.text)
-        ids += encoded
-        labels += [piece.part for _ in encoded]
-    [encoding] = tokenizer.encode(["".join(piece.text for piece in plain)])
-    owners = _owners(plain, encoding.spans)
-    ids += [int(token) for token in encoding.ids]
-    labels += [None if k is None else plain[k].part for k in owners]
-    _check(reference, plain, owners)
-    beyond = [token for token in ids if not 0 <= token < tokenizer.vocab_size]
-    if beyond:
+    text, pieces = reference.text, reference.pieces
+    encoding = tokenizer.encode_prompt(text) if reference.has_special else tokenizer.encode([text])[0]
+    owners = _owners(pieces, encoding.spans)
+    for k, piece in enumerate(pieces):
+        if piece.counts and k not in owners:
+            raise PlanError(f"the reference {text!r} has no token for {piece.text!r}; use another text")
+    scored = [i for i, k in enumerate(owners) if k is not None and pieces[k].counts]
+    if not scored:
+        raise PlanError(f"the reference {text!r} has nothing to score; use an answer")
+    size = max(i for i, k in enumerate(owners) if k is not None) + 1
+    ids = np.array([*opening_ids, *encoding.ids[:size]], np.int64)
+    beyond = ids[(ids < 0) | (ids >= tokenizer.vocab_size)]
+    if beyond.size:
         raise PlanError(
-            f"the reference {reference.text!r} has token {beyond[0]}, but the model has only {tokenizer.vocab_size} "
-            "embeddings; use a text without it"
+            f"the reference {text!r} has token {beyond[0]}, but the model has only {tokenizer.vocab_size} embeddings; "
+            "use a text without it"
         )
-    size = max(i for i, part in enumerate(labels) if part is not None) + 1
-    return ForcedText(np.array(ids[:size], np.int32), tuple(labels[:size]))
+    parts = (*(None for _ in opening_ids), *(None if k is None else pieces[k].part for k in owners[:size]))
+    return ForcedText(ids.astype(np.int32), parts)
 
 
 def _owners(pieces: Sequence[Piece], spans: np.ndarray) -> list[int | None]:
     """Returns for each token the index of the scored piece it belongs to."""
-    owner_of_character = [k for k, piece in enumerate(pieces) for _ in piece.text]
+    piece_of_character = [k for k, piece in enumerate(pieces) for _ in piece.text]
     owners: list[int | None] = []
     for first, past in spans:
         # The tokens of one character share its span, and some tokenizers give a space no width.
-        held = owner_of_character[first : max(past, first + 1)]
-        scored = [k for k in range(held[0], held[-1] + 1) if pieces[k].part] if held else []
+        held = dict.fromkeys(piece_of_character[first : max(past, first + 1)])
+        scored = [k for k in held if pieces[k].part]
         owners.append(next((k for k in scored if pieces[k].counts), scored[0] if scored else None))
     return owners
-
-
-def _check(reference: Reference, pieces: Sequence[Piece], owners: Sequence[int | None]) -> None:
-    counting = [k for k, piece in enumerate(pieces) if piece.counts]
-    if not counting:
-        raise PlanError(f"the reference {reference.text!r} has nothing to score; use an answer")
-    for k in counting:
-        if k not in owners:
-            raise PlanError(f"the reference {reference.text!r} has no token for {pieces[k].text!r}; use another text")

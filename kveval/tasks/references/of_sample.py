@@ -13,7 +13,7 @@ from kveval.tasks.assembly.chat import ChatTemplate
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.references.form import CALLS, ENTRIES, JSON, ReferenceForm, rendered
 from kveval.tasks.references.json_pieces import VALUE, json_pieces
-from kveval.tasks.references.reference import FORMAT, NoReference, Piece, Reference, References
+from kveval.tasks.references.reference import FORMAT, NoReference, Piece, Reference, References, joint
 from kveval.tasks.sample import Sample
 from kveval.tasks.scoring.json_answers import json_values, loads
 from kveval.tasks.task import Task
@@ -107,9 +107,10 @@ def _calls(sample: Sample, template: ChatTemplate | None) -> References | NoRefe
     start = _JSON_START.search(written or "")
     if written is None or start is None or _calls_in(written) != calls:
         return NoReference("the chat template does not show how the model writes function calls in JSON")
-    opening, rest = written[: start.start()], written[start.start() :]
-    before = (Piece(opening, FORMAT, is_special=True),) if opening else ()
-    return References("probability", (Reference((*before, *json_pieces(rest))),))
+    end = max(written.rfind("}"), written.rfind("]")) + 1
+    opening, made, rest = written[: start.start()], written[start.start() : end], written[end:]
+    pieces = (Piece(opening, FORMAT), *json_pieces(made), Piece(rest))
+    return References("probability", (Reference(tuple(piece for piece in pieces if piece.text), has_special=True),))
 
 
 def _calls_in(written: str) -> list[dict[str, Any]]:
@@ -134,8 +135,8 @@ def _after_prompt(reference: Reference, task: Task, sample: Sample, prompt_forma
         pieces[0] = Piece(pieces[0].text[begun:])
     else:
         before = prompt_format.decode(sample.prompt.token_ids()[-_LAST_TOKENS:])
-        if before and not before[-1].isspace() and not reference.text[:1].isspace():
-            pieces.insert(0, Piece(" "))
+        if joint(before, reference.text):
+            pieces.insert(0, Piece(joint(before, reference.text)))
     return Reference(tuple(pieces))
 
 

@@ -12,6 +12,8 @@ ANSWER = "answer"
 FORMAT = "format"
 """The part of what surrounds values, such as the keys of a JSON object. It is reported, and no score counts it."""
 
+_OPENING = "([{<\"'`*_#$-/"
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
@@ -19,13 +21,10 @@ class Piece:
 
     Attributes:
         part: the part of the answer it belongs to. None for a lead: its tokens are forced and not scored.
-        is_special: special tokens spelled in the text are special, as in what a chat template writes. Only the first
-            pieces of a reference may be.
     """
 
     text: str
     part: str | None = None
-    is_special: bool = False
 
     @property
     def counts(self) -> bool:
@@ -40,9 +39,11 @@ class Reference:
     Attributes:
         pieces: the text in order. What stands after the last scored piece is not forced; it decides how the end of
             that piece is cut into tokens.
+        has_special: special tokens spelled in the text are special, as in what a chat template writes.
     """
 
     pieces: tuple[Piece, ...]
+    has_special: bool = False
 
     @property
     def text(self) -> str:
@@ -86,3 +87,9 @@ class NoReference:
     """
 
     why: str
+
+
+def joint(before: str, text: str) -> str:
+    """Returns the space that belongs between two texts: none beside white space, after a bracket or without letters."""
+    last = before[-1:]
+    return " " if last and last.isascii() and not last.isspace() and last not in _OPENING and text[:1].strip() else ""

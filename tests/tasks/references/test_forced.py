@@ -93,22 +93,24 @@ def test_characters_of_several_tokens_are_scored_whole(smollm2):
 
 def test_special_tokens_spelled_in_a_reference_stay_text():
     prompt_format = bpe()
-    special = prompt_format.tokenizer.encode_prompt("<|end|>")
+    [special] = prompt_format.tokenizer.encode_prompt("<|end|>").ids
     forced = forced_text(Reference((Piece("a<|end|>", "answer"),)), prompt_format)
-    assert special[0] not in forced.token_ids
+    assert special not in forced.token_ids
     assert prompt_format.decode(forced.token_ids) == "a<|end|>"
 
 
-def test_what_a_template_writes_before_a_call_is_special():
+def test_what_a_template_writes_around_calls_is_special():
     prompt_format = bpe()
-    special = prompt_format.tokenizer.encode_prompt("<|end|>")
-    pieces = (Piece("<|end|>", FORMAT, is_special=True), Piece("<|end|>", "value"))
-    forced = forced_text(Reference(pieces), prompt_format)
-    assert list(forced.token_ids[:1]) == special
-    assert special[0] not in forced.token_ids[1:]
-    assert forced.parts == (FORMAT, *("value",) * 7)
-    with pytest.raises(PlanError, match="special tokens after its text"):
-        forced_text(Reference(pieces[::-1]), prompt_format)
+    [special] = prompt_format.tokenizer.encode_prompt("<|end|>").ids
+    pieces = (Piece("<|end|>", FORMAT), Piece("a", "value"), Piece("<|end|>"))
+    forced = forced_text(Reference(pieces, has_special=True), prompt_format)
+    assert shown(forced, prompt_format) == [("<|end|>", FORMAT), ("a", "value")]
+    assert forced.token_ids[0] == special
+
+
+def test_an_empty_answer_inside_a_token_has_no_token():
+    with pytest.raises(PlanError, match="no token for ''"):
+        forced_text(Reference((Piece("n"), Piece("", "answer"), Piece("o", "other"))), bpe("no"))
 
 
 def test_tokens_before_a_reference_are_forced_and_not_scored():

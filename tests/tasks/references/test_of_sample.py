@@ -142,8 +142,12 @@ def test_calls_are_written_as_the_chat_template_writes_them(tasks, smollm2, tool
             assert "no function fits" in references.why
             continue
         [reference] = references.alternatives
-        assert reference.pieces[0] == Piece(begins, "format", is_special=True)
+        assert reference.pieces[0] == Piece(begins, "format")
         assert tasks["tools_catalogue"].score(sample.doc, reference.text.split("<|im_end|>")[0])["score"] == 1.0
+        forced = forced_text(reference, prompt_format)
+        written = prompt_format.decode(forced.token_ids)
+        assert reference.text.startswith(written)
+        assert "<|im_end|>" not in written
         called = json.loads(sample.doc["answers"][0])
         values = "".join(piece.text for piece in reference.pieces if piece.part == "value")
         for call in called:
