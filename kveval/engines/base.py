@@ -125,6 +125,16 @@ class Launcher:
     open: OpenEngine
 
 
+def auto_finding(checkpoint_dtype: str) -> Finding:
+    """Reports that a cache whose dtype is auto is quantized, because the checkpoint asks for that."""
+    spelled = "FP8" if checkpoint_dtype.startswith("fp8") else checkpoint_dtype.upper()
+    return Finding.warning(
+        "auto_quantized",
+        f"the server says that its cache dtype is auto, and the checkpoint's own scheme makes that {spelled} "
+        f"({checkpoint_dtype}); for the model's dtype, use: --kv-cache-dtype bfloat16",
+    )
+
+
 def cache_findings(facts: Facts, variant: ResolvedVariant) -> Iterator[Finding]:
     """Reports what the cache dtype's name alone does not tell."""
     if facts.scales == "1.0" and variant.role == "candidate":

@@ -244,7 +244,7 @@ class _Sweep:
         if before.is_established and answered is not None:
             watch.compare(before, established.facts, answered)
         if before.is_established:
-            check_same_engine(variant.name, before, established.facts)
+            check_same_engine(variant.name, before, established.facts, is_resumed=answered is None)
         findings = with_findings(established.findings, judge_partner(variant, self._plan.variants))
         findings = with_findings(findings, history_findings(current))
         self._manifest.update(

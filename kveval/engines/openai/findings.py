@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from kveval.engines.base import cache_findings, changed_findings
+from kveval.engines.base import auto_finding, cache_findings, changed_findings
 from kveval.engines.variants import LEAST_CAPACITY_RATIO, ResolvedVariant
 from kveval.formats.registry import CPU_DTYPES, is_same_format, is_unquantized
 from kveval.run.facts import Facts, Finding
@@ -27,7 +27,11 @@ _LACKING: dict[str, tuple[Literal["info", "warning"], str]] = {
 
 
 def judge_attached(
-    facts: Facts, variant: ResolvedVariant, baseline: Facts | None, refusals: Mapping[str, str] | None = None
+    facts: Facts,
+    variant: ResolvedVariant,
+    baseline: Facts | None,
+    refusals: Mapping[str, str] | None = None,
+    checkpoint_dtype: str | None = None,
 ) -> list[Finding]:
     """Returns what a reviewer must know. An error means that the variant must not be measured.
 
@@ -36,10 +40,11 @@ def judge_attached(
 
     Args:
         refusals: what the server said when it refused something, by the names in `facts.lacks`.
+        checkpoint_dtype: the cache dtype that vLLM makes of auto for the checkpoint at hand. None if it makes none.
     """
     return [
         *_declared_findings(facts),
-        *_dtype_findings(facts, variant),
+        *_dtype_findings(facts, variant, checkpoint_dtype),
         *_unknown_findings(facts, variant),
         *cache_findings(facts, variant),
         *_asking_findings(facts, variant, refusals or {}),
@@ -53,12 +58,17 @@ def _declared_findings(facts: Facts) -> Iterator[Finding]:
         yield Finding.warning("declared", f"declared in the configuration, not established from the server: {said}")
 
 
-def _dtype_findings(facts: Facts, variant: ResolvedVariant) -> Iterator[Finding]:
+def _dtype_findings(facts: Facts, variant: ResolvedVariant, checkpoint_dtype: str | None) -> Iterator[Finding]:
     requested, effective = variant.kv_cache_dtype, facts.effective_cache_dtype
     if effective is None:
-        yield Finding.warning("dtype_unknown", "the server does not say what its cache stores, and nothing is declared")
+        likely = "" if checkpoint_dtype is None else f"; of auto, vLLM makes {checkpoint_dtype} for this checkpoint"
+        message = f"the server does not say what its cache stores, and nothing is declared{likely}"
+        yield Finding.warning("dtype_unknown", message)
     if effective is None or "effective_cache_dtype" in facts.declared:
         return
+    if effective == "auto" and checkpoint_dtype is not None:
+        yield auto_finding(checkpoint_dtype)
+        effective = checkpoint_dtype
     if effective == "auto" and is_unquantized(requested):
         if requested != "auto":
             message = f"the server says that its cache dtype is auto, the model's own; {requested} is declared"

@@ -21,6 +21,7 @@ from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm import facts as engine_facts
 from kveval.engines.vllm.findings import judge_facts
 from kveval.errors import EngineError, UsageError
+from kveval.models.cache_scheme import checkpoint_cache_dtype
 from kveval.run.facts import Facts, Finding
 
 # What vLLM says when it dies, and what to do about it.
@@ -184,7 +185,7 @@ class VLLMEngine:
         )
 
     def findings(self, facts: Facts, baseline: Facts | None) -> list[Finding]:
-        return judge_facts(facts, self.variant, baseline)
+        return judge_facts(facts, self.variant, baseline, checkpoint_cache_dtype(self.model))
 
     async def stop(self) -> None:
         await self.process.stop()

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kveval.engines.base import cache_findings, changed_findings
+from kveval.engines.base import auto_finding, cache_findings, changed_findings
 from kveval.engines.variants import LEAST_CAPACITY_RATIO, ResolvedVariant
 from kveval.formats.registry import CACHE_DTYPES, CPU_DTYPES, is_same_format, is_unquantized
 from kveval.run.facts import Facts, Finding
 
 
-def judge_facts(facts: Facts, variant: ResolvedVariant, baseline: Facts | None) -> list[Finding]:
-    """Returns what a reviewer must know. An error means that the variant must not be measured."""
+def judge_facts(
+    facts: Facts, variant: ResolvedVariant, baseline: Facts | None, checkpoint_dtype: str | None = None
+) -> list[Finding]:
+    """Returns what a reviewer must know. An error means that the variant must not be measured.
+
+    Args:
+        checkpoint_dtype: the cache dtype that vLLM makes of auto for this checkpoint. None if it makes none.
+    """
     return [
-        *_dtype_findings(facts, variant),
+        *_dtype_findings(facts, variant, checkpoint_dtype),
         *_emulation_findings(facts),
         *(_compared_findings(facts, variant, baseline) if baseline is not None else ()),
         *cache_findings(facts, variant),
@@ -21,8 +27,11 @@ def judge_facts(facts: Facts, variant: ResolvedVariant, baseline: Facts | None) 
     ]
 
 
-def _dtype_findings(facts: Facts, variant: ResolvedVariant) -> Iterator[Finding]:
+def _dtype_findings(facts: Facts, variant: ResolvedVariant, checkpoint_dtype: str | None) -> Iterator[Finding]:
     requested, effective = variant.kv_cache_dtype, facts.effective_cache_dtype
+    if requested == effective == "auto" and checkpoint_dtype is not None:
+        yield auto_finding(checkpoint_dtype)
+        effective = checkpoint_dtype
     stored = effective or requested
     if effective is None:
         message = f"the server does not report its cache dtype; {requested} was asked for"

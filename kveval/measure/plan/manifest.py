@@ -11,7 +11,7 @@ from typing import Any
 import kveval
 from kveval.engines.speculation import partner_of
 from kveval.engines.variants import ResolvedVariant
-from kveval.errors import ResumeError
+from kveval.errors import FactsError, ResumeError
 from kveval.measure import provenance
 from kveval.measure.plan.plan import Plan
 from kveval.measure.plan.prompts import server_template
@@ -130,15 +130,34 @@ def resumed_manifest(old: Manifest, new: Manifest) -> Manifest:
     return old.model_copy(update={"status": "running", "finished": None, "variants": variants})
 
 
-def check_same_engine(variant: str, before: Facts, now: Facts) -> None:
-    """Checks that an engine does what it did before. Raises ResumeError: it names the first fact that differs."""
+def check_same_engine(variant: str, before: Facts, now: Facts, *, is_resumed: bool = True) -> None:
+    """Checks that an engine does what it did before.
+
+    Args:
+        is_resumed: an earlier command asked the engine. Otherwise it went away and came back during this one.
+
+    Raises:
+        ResumeError: it does something else in a resumed run. Names the first fact that differs.
+        FactsError: it does something else since it came back.
+    """
     old, new = before.identity(), now.identity()
     for key, value in old.items():
-        if value != new[key]:
+        if value == new[key]:
+            continue
+        was, is_now = _without_common(value, new[key])
+        if is_resumed:
             raise ResumeError(
-                f"--resume: {key} of {variant} was {value!r} in this run and is {new[key]!r} now; "
+                f"--resume: {key} of {variant} was {was!r} in this run and is {is_now!r} now; "
                 "use the same engine, or a new --out"
             )
+        raise FactsError(f"{key} of {variant} was {was!r} before and is {is_now!r} now")
+
+
+def _without_common(before: Any, now: Any) -> tuple[Any, Any]:
+    """Leaves out what two lists share."""
+    if not (isinstance(before, list) and isinstance(now, list)):
+        return before, now
+    return [one for one in before if one not in now], [one for one in now if one not in before]
 
 
 def _shown(name: str) -> str:

@@ -143,10 +143,14 @@ class ChatTemplate:
         return self.encode(self.text(messages, tools))
 
 
-def _as_the_server_reads(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Turns the arguments of earlier tool calls from text into objects, as vLLM does (vllm/renderers/chat_utils.py)."""
+def _as_the_server_reads(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a message as vLLM gives it to a template (vllm/renderers/chat_utils.py).
+
+    A message without content has an empty text, and arguments of earlier tool calls are objects instead of text.
+    """
+    message = {**given, "content": "" if given.get("content") is None else given["content"]}
     if message["role"] != "assistant" or not message.get("tool_calls"):
-        return dict(message)
+        return message
     calls = []
     for call in message["tool_calls"]:
         function = dict(call.get("function") or {})

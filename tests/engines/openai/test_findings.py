@@ -113,3 +113,38 @@ def test_a_lack_is_told_in_the_servers_words() -> None:
     messages = {finding.code: finding.message for finding in found}
     assert messages["no_logprobs"] == "the server gives no logprobs: drift is not measured (HTTP 400: not here)"
     assert messages["no_tools"].endswith("when one is required (HTTP 404: no parser)")
+
+
+@pytest.mark.parametrize(
+    ("requested", "role", "expected"),
+    [
+        ("auto", "baseline", {"auto_quantized": "warning", "baseline_quantized": "error"}),
+        (
+            "bfloat16",
+            "baseline",
+            {"auto_quantized": "warning", "dtype_mismatch": "error", "baseline_quantized": "error"},
+        ),
+        ("auto", "candidate", {"auto_quantized": "warning"}),
+        ("fp8", "candidate", {"auto_quantized": "warning"}),
+        ("int8_per_token_head", "candidate", {"auto_quantized": "warning", "dtype_mismatch": "error"}),
+    ],
+)
+def test_auto_is_what_the_checkpoint_asks_for(requested: str, role: Role, expected: dict[str, str]) -> None:
+    asked = variant(requested, role, attention_backend="FLASH_ATTN", scales="calibrated")
+    found = judge_attached(
+        facts(asked, VLLM.replace("CACHE", "auto"), '{"version": "0.32.0"}'), asked, None, checkpoint_dtype="fp8"
+    )
+    assert {finding.code: finding.level for finding in found if finding.code != "declared"} == expected
+    message = next(finding.message for finding in found if finding.code == "auto_quantized")
+    assert "the checkpoint's own scheme makes that FP8 (fp8)" in message
+
+
+def test_what_the_server_stores_wins_over_what_the_checkpoint_asks_for() -> None:
+    asked = variant("bfloat16", "baseline")
+    found = judge_attached(facts(asked, VLLM.replace("CACHE", "bfloat16")), asked, None, checkpoint_dtype="fp8")
+    assert not {"auto_quantized", "baseline_quantized"} & {finding.code for finding in found}
+    # Nothing is known of a server that says nothing: the checkpoint only hints.
+    silent = variant("auto", "baseline")
+    found = judge_attached(facts(silent), silent, None, checkpoint_dtype="fp8")
+    message = next(finding.message for finding in found if finding.code == "dtype_unknown")
+    assert "vLLM makes fp8 for this checkpoint" in message

@@ -45,6 +45,19 @@ def test_a_dtype_that_kveval_does_not_know_is_measured_with_a_warning() -> None:
     )
 
 
+@pytest.mark.parametrize(("requested", "quantizes"), [("auto", True), ("bfloat16", False)])
+def test_auto_is_what_the_checkpoint_asks_for(requested: str, quantizes: bool) -> None:
+    """An explicit dtype wins over the checkpoint's, and some models call bfloat16 auto."""
+    running = facts(requested_cache_dtype=requested, effective_cache_dtype="auto", kv_capacity_ratio=None)
+    asked = variant("base", "baseline", kv_cache_dtype=requested)
+    found = {finding.code: finding for finding in judge_facts(running, asked, None, "fp8")}
+    assert ("auto_quantized" in found) == quantizes
+    if quantizes:
+        assert "makes that FP8 (fp8)" in found["auto_quantized"].message
+        assert found["baseline_quantized"].level == "error"
+    assert "auto_quantized" not in {finding.code for finding in judge_facts(running, asked, None)}
+
+
 def test_a_sound_candidate_has_no_findings() -> None:
     assert codes(facts(), variant()) == {}
     assert codes(facts(effective_cache_dtype="fp8_e4m3"), variant()) == {}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.sweeps import Planner
 
-from kveval.errors import ResumeError
+from kveval.errors import FactsError, ResumeError
 from kveval.measure.plan.manifest import check_same_engine, check_same_run, hash_inputs, new_manifest
 from kveval.run.facts import Facts
 from kveval.run.manifest import Manifest
@@ -141,3 +141,9 @@ def test_an_engine_may_start_slower_but_not_differ() -> None:
     check_same_engine("fp8", facts, facts.model_copy(update={"startup_seconds": 99.0, "kv_capacity_tokens": 5}))
     with pytest.raises(ResumeError, match="attention_backend of fp8 was None in this run and is 'TRITON_ATTN' now"):
         check_same_engine("fp8", facts, facts.model_copy(update={"attention_backend": "TRITON_ATTN"}))
+
+
+def test_an_engine_that_came_back_as_another_names_no_flag_that_nobody_used() -> None:
+    before, now = Facts(lacks=["chat", "tools"]), Facts(lacks=["chat", "streamed_usage", "tools"])
+    with pytest.raises(FactsError, match=r"^lacks of q8 was \[\] before and is \['streamed_usage'\] now$"):
+        check_same_engine("q8", before, now, is_resumed=False)

@@ -44,6 +44,16 @@ def test_the_arguments_of_earlier_calls_reach_the_template_as_objects(smollm2):
         assert template.text([asked, user]) == f"{read}."
 
 
+@pytest.mark.parametrize("message", [{"content": None}, {}, {"content": ""}])
+@pytest.mark.parametrize("calls", [[{"type": "function", "function": {"name": "f", "arguments": "{}"}}], None])
+@pytest.mark.parametrize("role", ["assistant", "tool"])
+def test_a_message_without_content_has_an_empty_text(smollm2, message, calls, role):
+    """As vLLM does. OpenAI's own format has null beside the calls of an earlier turn."""
+    template = ChatTemplate(smollm2, {}, "{% for m in messages %}<{{ m['content'] + '|' }}>{% endfor %}")
+    asked = {"role": role, **message, **({"tool_calls": calls} if calls else {})}
+    assert template.text([asked, {"role": "user", "content": "so?"}]) == "<|><so?|>"
+
+
 def test_a_template_that_refuses_says_why_in_one_line(smollm2):
     template = ChatTemplate(smollm2, {}, "{{ raise_exception('no\n\nsystem turn') }}")
     with pytest.raises(PlanError, match=r"the model's chat template refuses the messages: no system turn$"):
