@@ -66,14 +66,27 @@ class Remaining:
         return [sample for sample in self._samples.values() if sample.sample_id in self._suspects]
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is left to ask of one variant, over all its launches.
+
+    Attributes:
+        blocks: says when the server is looked at again, and what it is asked again.
+        watch: looks at its facts again.
+    """
+
+    remaining: Remaining
+    blocks: Blocks
+    watch: FactsWatch
+
+
 @dataclass
 class SampleAsker:
-    """Asks every sample of `remaining` on one launch, and appends each record as it comes.
+    """Asks every sample that remains of `work` on one launch, and appends each record as it comes.
 
     Attributes:
         order: the place of every haystack in the order of asking, by its id.
         tokens: prompt and output tokens of each sample, by its id, for the progress bar.
-        blocks: says when the server is looked at again, and what it is asked again.
         is_last_launch: keep the failures of a broken server as records. Otherwise the next launch asks again.
         counted: what the server did while it was asked.
     """
@@ -83,11 +96,9 @@ class SampleAsker:
     reporter: Reporter
     session: Session
     client: Client
-    remaining: Remaining
+    work: Work
     order: Mapping[str, int]
     tokens: Mapping[str, int]
-    blocks: Blocks
-    watch: FactsWatch
     is_last_launch: bool
     counted: Counted = field(default_factory=Counted, init=False)
     _log: CounterLog = field(default_factory=CounterLog, init=False)
@@ -109,10 +120,10 @@ class SampleAsker:
         started = time.monotonic()
         await self._read_counters()
         try:
-            unsuspected = self._in_order(self.remaining.unsuspected())
+            unsuspected = self._in_order(self.work.remaining.unsuspected())
             await self._ask_all(unsuspected, max_in_flight=self.plan.config.requests.max_in_flight)
-            await self._ask_all(self._in_order(self.remaining.suspects()), max_in_flight=1)
-            while sentinel := self.blocks.sentinel():
+            await self._ask_all(self._in_order(self.work.remaining.suspects()), max_in_flight=1)
+            while sentinel := self.work.blocks.sentinel():
                 await self._ask_all([sentinel], max_in_flight=1)
         finally:
             seconds = time.monotonic() - started
@@ -125,17 +136,17 @@ class SampleAsker:
 
     async def _ask_all(self, haystacks: list[HaystackSamples], *, max_in_flight: int) -> None:
         await ask_all(
-            haystacks, self._ask_one, self.session.facts, max_in_flight=max_in_flight, due=self.blocks.sentinel
+            haystacks, self._ask_one, self.session.facts, max_in_flight=max_in_flight, due=self.work.blocks.sentinel
         )
 
     async def _read_counters(self) -> None:
-        self._log.read(await self.client.metrics_text(), self.blocks.answered)
+        self._log.read(await self.client.metrics_text(), self.work.blocks.answered)
 
     async def _ask_one(self, sample: Sample) -> None:
         # What is answered already is asked again as a sentinel.
-        is_sentinel, asked_after = sample not in self.remaining, self.blocks.answered
+        is_sentinel, asked_after = sample not in self.work.remaining, self.work.blocks.answered
         if not is_sentinel:
-            self.remaining.begin(sample)
+            self.work.remaining.begin(sample)
         answer = await self.client.ask(request_of(sample))
         broken = await self._why_broken(answer)
         name = self.session.variant.name
@@ -145,13 +156,13 @@ class SampleAsker:
             self.run.append_sentinel(SentinelRecord(**dict(record), asked_after=asked_after))
         else:
             self.run.append(await self._expected.complete(record, sample))
-            self.remaining.done(sample)
+            self.work.remaining.done(sample)
             self._answered.append(sample)
             self.reporter.answered(record, self.tokens[sample.sample_id])
         failures = self._failures_in_a_row = self._failures_in_a_row + 1 if answer.is_server_failure else 0
         if failures >= _MAX_FAILURES_IN_A_ROW:
             broken = broken or f"{failures} requests in a row failed, the last with {answer.error_message}"
-        is_block_over = not is_sentinel and self.blocks.answer(record)
+        is_block_over = not is_sentinel and self.work.blocks.answer(record)
         if broken:
             raise ServerBrokenError(broken)
         if is_block_over:
@@ -163,10 +174,10 @@ class SampleAsker:
         async with self._looking:
             await self._read_counters()
             try:
-                await self.watch.look(self.session, self.blocks.answered)
+                await self.work.watch.look(self.session, self.work.blocks.answered)
             except EngineError as error:
                 # Only the last reading must succeed: it vouches for all answers since the one before.
-                if self.blocks.is_over:
+                if self.work.blocks.is_over:
                     raise ServerBrokenError(str(error)) from error
 
     async def _why_broken(self, answer: EngineAnswer) -> str | None:

@@ -13,7 +13,7 @@ from kveval.engines.session import Session, open_session
 from kveval.engines.speculation import judge_partner
 from kveval.engines.variants import ResolvedVariant
 from kveval.errors import EngineError, FactsChangedError, FactsError, ResumeError
-from kveval.measure.asker import Remaining, SampleAsker, ServerBrokenError
+from kveval.measure.asker import Remaining, SampleAsker, ServerBrokenError, Work
 from kveval.measure.cold import ColdStage
 from kveval.measure.haystacks import group_by_haystack, spread_over_time, tokens_to_compute
 from kveval.measure.manifest_file import ManifestFile
@@ -23,7 +23,7 @@ from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
 from kveval.measure.records import sample_row, unanswered
 from kveval.measure.watch.blocks import Blocks
-from kveval.measure.watch.counters import history_findings
+from kveval.measure.watch.counters import kept_findings, past_findings
 from kveval.measure.watch.facts import FactsWatch
 from kveval.run.directory import RunDirectory
 from kveval.run.facts import Facts, Finding, with_findings
@@ -147,29 +147,30 @@ class _Sweep:
             try:
                 await self._measure(variant, [])
             finally:
-                # Every sample is answered already. Whatever becomes of this launch, the variant is complete.
-                self._manifest.update(variant, status="complete", reason=None)
+                # Every sample is answered already. Whatever becomes of this launch, the variant is complete, unless the
+                # server changed: a stage then has to be run again.
+                if not self._manifest.of(variant).facts_changed:
+                    self._manifest.update(variant, status="complete", reason=None)
         elif self._manifest.of(variant).status != "complete":
-            self._manifest.update(variant, status="complete", reason=None)
+            findings = past_findings(self._manifest.of(variant))
+            self._manifest.update(variant, status="complete", reason=None, facts_changed=[], findings=findings)
 
     async def _measure(self, variant: ResolvedVariant, samples: list[Sample]) -> None:
         """Asks `samples`, on a second launch if the first dies. Ends as complete, stopped, refused or failed."""
-        remaining = Remaining(samples)
-        blocks = self._blocks(variant, remaining)
-        watch = FactsWatch(self._run, variant.name, blocks.answered)
+        work = self._work(variant, samples)
         reason, again = "", "started" if variant.config.endpoint is None else "attached"
         for launch in range(1, _MAX_LAUNCHES + 1):
             if reason:
                 self._reporter.note(f"{variant.name}: {reason}; it is {again} once more")
             try:
-                await self._launch(variant, remaining, blocks, watch, launch)
+                await self._launch(variant, work, launch)
             except ServerBrokenError as error:
                 reason = str(error).removeprefix(f"{variant.name}: ")
-                remaining.suspect_in_flight()
+                work.remaining.suspect_in_flight()
                 continue
             except FactsChangedError as error:
                 reason = str(error).removeprefix(f"{variant.name}: ")
-                self._manifest.update(variant, facts_changed=watch.changes)
+                self._manifest.update(variant, facts_changed=work.watch.changes)
                 break
             except (FactsError, EngineError, ResumeError) as error:
                 if reason:
@@ -186,12 +187,13 @@ class _Sweep:
         self._manifest.update(variant, status="stopped", reason=reason)
         self._reporter.note(f"{variant.name}: stopped with what it has: {reason}")
 
-    def _blocks(self, variant: ResolvedVariant, remaining: Remaining) -> Blocks:
-        samples = self._plan.samples_of(variant)
+    def _work(self, variant: ResolvedVariant, missing: list[Sample]) -> Work:
+        samples, remaining = self._plan.samples_of(variant), Remaining(missing)
         haystacks = sorted(group_by_haystack(samples), key=lambda haystack: self._order[haystack.haystack_id])
         answered = {sample.sample_id for sample in samples if sample not in remaining}
         records = [record for record in self._run.records(variant.name) if record.sample_id in answered]
-        return Blocks(haystacks, sum(self._tokens[sample.sample_id] for sample in samples), records)
+        blocks = Blocks(haystacks, sum(self._tokens[sample.sample_id] for sample in samples), records)
+        return Work(remaining, blocks, FactsWatch(self._run, variant.name, blocks.answered))
 
     def _give_up(self, variant: ResolvedVariant, error: FactsError | EngineError | ResumeError) -> None:
         """Notes why a variant is not measured. Raises `error` if the run makes no sense without the variant."""
@@ -203,9 +205,7 @@ class _Sweep:
         if variant.role == "baseline":
             raise error
 
-    async def _launch(
-        self, variant: ResolvedVariant, remaining: Remaining, blocks: Blocks, watch: FactsWatch, launch: int
-    ) -> None:
+    async def _launch(self, variant: ResolvedVariant, work: Work, launch: int) -> None:
         launches = self._manifest.of(variant).launches + 1
         self._manifest.update(variant, status="running", reason=None, launches=launches)
         log_path = self._run.engine_log_path(variant.name)
@@ -215,9 +215,9 @@ class _Sweep:
             for stage in self._stages:
                 await stage.started(session)
             self._reporter.status("asking smoke questions")
-            await self._establish(session, watch, blocks.answered if launch > 1 else None)
+            await self._establish(session, work, launch)
             self._reporter.status("asking")
-            await self._ask(session, remaining, blocks, watch, is_last_launch=launch == _MAX_LAUNCHES)
+            await self._ask(session, work, is_last_launch=launch == _MAX_LAUNCHES)
             for stage in self._stages:
                 try:
                     await stage.run(session)
@@ -225,14 +225,10 @@ class _Sweep:
                     self._reporter.note(f"{variant.name}: {error}")
             with contextlib.suppress(EngineError):
                 # Every sample is answered. If a stage broke the server, the stage says so.
-                await watch.look(session, blocks.answered)
+                await work.watch.look(session, work.blocks.answered)
 
-    async def _establish(self, session: Session, watch: FactsWatch, answered: int | None) -> None:
-        """Writes facts, smoke answers and findings down before the first sample.
-
-        Args:
-            answered: questions the server had answered before it went away and came back. None at its first launch.
-        """
+    async def _establish(self, session: Session, work: Work, launch: int) -> None:
+        """Writes facts, smoke answers and findings down before the first sample."""
         variant, baseline = session.variant, self._manifest.baseline
         current, is_baseline = self._manifest.of(variant), variant.role == "baseline"
         before = current.facts
@@ -241,12 +237,12 @@ class _Sweep:
             Facts() if is_baseline else baseline.facts,
             SmokeResult() if is_baseline else baseline.smoke,
         )
-        if before.is_established and answered is not None:
-            watch.compare(before, established.facts, answered)
+        if before.is_established and launch > 1:
+            work.watch.compare(before, established.facts, work.blocks.answered)
         if before.is_established:
-            check_same_engine(variant.name, before, established.facts, is_resumed=answered is None)
+            check_same_engine(variant.name, before, established.facts, is_resumed=launch == 1)
         findings = with_findings(established.findings, judge_partner(variant, self._plan.variants))
-        findings = with_findings(findings, history_findings(current))
+        findings = with_findings(findings, kept_findings(current))
         self._manifest.update(
             variant, facts=established.facts, facts_changed=[], smoke=established.smoke, findings=findings
         )
@@ -254,9 +250,7 @@ class _Sweep:
         if refusal is not None:
             raise FactsError(refusal)
 
-    async def _ask(
-        self, session: Session, remaining: Remaining, blocks: Blocks, watch: FactsWatch, *, is_last_launch: bool
-    ) -> None:
+    async def _ask(self, session: Session, work: Work, *, is_last_launch: bool) -> None:
         variant = session.variant
         async with session.client() as client:
             asker = SampleAsker(
@@ -265,11 +259,9 @@ class _Sweep:
                 reporter=self._reporter,
                 session=session,
                 client=client,
-                remaining=remaining,
+                work=work,
                 order=self._order,
                 tokens=self._tokens,
-                blocks=blocks,
-                watch=watch,
                 is_last_launch=is_last_launch,
             )
             try:

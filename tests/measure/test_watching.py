@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -91,6 +92,24 @@ async def test_an_interrupted_run_is_a_smaller_run_of_every_cell_and_resumes(pla
     assert set(Counter((record.task, record.context_length) for record in kept).values()) == {6}
 
 
+async def test_a_run_that_was_asked_in_another_order_goes_on(plan_of: Planner, tmp_path: Path) -> None:
+    plan = plan_of(context_lengths=[512, 1024], samples=12, questions_per_haystack=3, variants=["bf16"])
+    out, oracle = tmp_path / "run", Oracle(plan)
+    await run(plan, out, ScriptedEngines(oracle))
+    path = RunDirectory(out).records_path("bf16")
+    lines = sorted(path.read_text().splitlines(keepends=True), key=lambda line: json.loads(line)["context_length"])
+    path.write_text("".join(lines[:14]))
+    shutil.rmtree(out / "sentinels")
+
+    engines = ScriptedEngines(oracle)
+    manifest = await run(plan, out, engines, resume=True)
+    assert manifest.status == "complete"
+    assert outcomes(out, "bf16") == {"correct": 24}
+    # 10 questions, and 2 of those answered before: after 16 and 24 answers.
+    assert engines.requests() == 12
+    assert len(list(RunDirectory(out).sentinel_records("bf16"))) == 2
+
+
 def restarted(server: ScriptedServer) -> None:
     server.cache_dtype, server.version, server.capacity_tokens = "bfloat16", "0.30.0", 7
     server.prompt_tokens = server.prefix_cache_hits = server.prefix_cache_queries = 0
@@ -159,8 +178,16 @@ async def test_a_server_that_changes_after_the_last_question_ends_the_variant_to
     assert len(records(out, "bf16")) == 60
     assert list(RunDirectory(out).cold_records("bf16")) == []
 
+    # It changes again while only the cold questions are missing.
+    seen = 0
+    engines = ScriptedEngines(handler)
+    manifest = await run(plan, out, engines, resume=True)
+    assert manifest.variants["bf16"].status == "stopped"
+
     resumed = await run(plan, out, ScriptedEngines(Oracle(plan)), resume=True)
     assert resumed.status == "complete"
+    assert resumed.variants["bf16"].facts_changed == []
+    assert codes(resumed.variants["bf16"])["facts_changed_before"] == "warning"
     assert len(list(RunDirectory(out).cold_records("bf16"))) == 4
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from kveval.config.endpoint import EndpointConfig
 from kveval.engines.speculation import speculation_notes
-from kveval.measure.haystacks import group_by_haystack
+from kveval.measure.haystacks import group_by_haystack, tokens_to_compute
 from kveval.measure.plan.asked_again import is_cold_checked
 from kveval.measure.plan.plan import Plan
+from kveval.measure.watch.blocks import sentinels_of
 from kveval.tasks.sample import Sample
 
 # Assumed for the estimate only: operations per second of one CPU core, and of a data-centre GPU.
@@ -28,6 +29,7 @@ def describe(plan: Plan) -> dict[str, Any]:
     passes = sum(share if variant.role == "aa" else 1.0 for variant in plan.variants)
     checked = sum(is_cold_checked(variant.role) for variant in plan.variants)
     cold = plan.cold_samples
+    again = sum(_asked_again(plan.samples_of(variant)) for variant in plan.variants)
     cold_prefill = checked * sum(len(sample.prompt) for sample in cold)
     cold_output = checked * sum(sample.max_output_tokens for sample in cold)
     return {
@@ -55,12 +57,17 @@ def describe(plan: Plan) -> dict[str, Any]:
         "prefill_tokens_with_sharing": shared,
         "output_tokens_at_most": output,
         "engine_launches": 0 if plan.config.is_attached else len(plan.variants),
-        "requests": round(passes * len(plan.samples)) + checked * len(cold),
+        "requests": round(passes * len(plan.samples)) + again + checked * len(cold),
+        "of_them_asked_again": again,
         "of_them_without_prefix_cache": checked * len(cold),
         "prefill_tokens_without_prefix_cache": cold_prefill,
         "max_model_len": plan.max_model_len,
         "estimate": _estimate(plan, passes * (shared + output) + cold_prefill + cold_output),
     }  # fmt: skip
+
+
+def _asked_again(samples: list[Sample]) -> int:
+    return sentinels_of(group_by_haystack(samples), sum(tokens_to_compute(samples).values()))
 
 
 def _engine(plan: Plan) -> str:

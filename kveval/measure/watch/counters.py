@@ -54,18 +54,22 @@ class Counted:
         }
 
 
-def history_findings(current: VariantRun) -> list[Finding]:
-    """Returns what earlier launches of a variant found that stays true when it is launched again."""
-    kept = [finding for finding in current.findings if finding.code in _HISTORY]
+def past_findings(current: VariantRun) -> list[Finding]:
+    """Returns the findings of a variant, with those that were about a change of its server put into the past."""
     if not current.facts_changed:
-        return kept
+        return current.findings
     changes = "; ".join(f"{one.name} from {one.before} to {one.after}" for one in current.facts_changed)
     first = current.facts_changed[0]
     message = (
-        f"the server changed by answer {first.at_question} ({first.at}): {changes}. It is again as it was, and what it "
-        "answered since the reading before was asked again"
+        f"the server changed by answer {first.at_question} ({first.at}): {changes}. What it answered since the reading "
+        "before was set aside and asked again"
     )
-    return with_findings(kept, [Finding.warning("facts_changed_before", message)])
+    return with_findings(current.findings, [Finding.warning("facts_changed_before", message)])
+
+
+def kept_findings(current: VariantRun) -> list[Finding]:
+    """Returns what earlier launches of a variant found that stays true when it is launched again."""
+    return [finding for finding in past_findings(current) if finding.code in _HISTORY]
 
 
 def planned_hit_tokens(samples: Iterable[Sample], block_size: int) -> int:

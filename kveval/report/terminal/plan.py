@@ -15,7 +15,8 @@ _HEAD = ("model", "engine", "device", "prompt_style", "max_model_len")
 _CELL_COLUMNS = ("task", "context_length", "samples", "haystacks", "haystack")
 _TOTALS = (
     "samples", "haystacks", "prompt_tokens", "prefill_tokens_without_sharing", "prefill_tokens_with_sharing",
-    "output_tokens_at_most", "engine_launches", "requests", "of_them_without_prefix_cache",
+    "output_tokens_at_most", "engine_launches", "requests", "of_them_asked_again",
+    "of_them_without_prefix_cache",
     "prefill_tokens_without_prefix_cache",
 )  # fmt: skip
 _TEXT_COLUMNS = {"task", "haystack", "name", "role", "kv_cache_dtype", "storage", "emulates", "endpoint"}

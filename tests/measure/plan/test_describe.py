@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from support.sweeps import Planner
 
 from kveval.measure.plan.describe import describe
@@ -27,3 +28,9 @@ def test_the_plan_as_data(plan_of: Planner) -> None:
         {"task": "niah_single", "context_length": 512, "samples": 20, "haystacks": 2, "haystack": "generated"}
     ]
     assert told["estimate"]["seconds"] >= told["estimate"]["launch_seconds"] == 180
+
+
+@pytest.mark.sentinels
+def test_what_is_asked_again_is_counted(plan_of: Planner) -> None:
+    told = describe(plan_of(samples=20, questions_per_haystack=10))
+    assert (told["requests"], told["of_them_asked_again"]) == (46, 6)
