@@ -23,6 +23,17 @@ class Policy(StrictModel):
     margins: Annotated[
         dict[str, Margin], Field(description="Margins of single task families, such as needle=0.01,code=0.05.")
     ] = {}
+    unit_margins: Annotated[
+        dict[Literal["probability", "token_accuracy", "entries"], Margin],
+        Field(description="Margins of single units of the expected score, such as token_accuracy=0.01."),
+    ] = {}
+    evidence: Annotated[
+        Literal["expected", "greedy", "both"],
+        Field(
+            description="expected, greedy or both: the score that verdicts rest on. expected takes the greedy score "
+            "where a sample has no expected one; both needs both to pass."
+        ),
+    ] = "expected"
     confidence: Annotated[float, Field(gt=0.5, lt=1, description="Confidence of every interval, such as 0.95.")] = 0.95
     undecided: Annotated[
         Literal["block", "allow"],
@@ -44,11 +55,15 @@ class Policy(StrictModel):
         current = {key: value for key, value in values.items() if key != "inconclusive"}
         return {"undecided": values["inconclusive"], **current}
 
-    def over(self, families: Iterable[str]) -> Policy:
+    def over(self, families: Iterable[str], unit: str | None = None) -> Policy:
         """Returns the policy for samples of these families, one entry per sample: its margin is the mean of theirs.
+
+        A margin of the `unit` of their scores goes before those of families.
 
         A variant that loses exactly its margin in every family loses exactly that mean over all of them.
         """
+        if (of_unit := self.unit_margins.get(unit)) is not None:  # type: ignore[call-overload]
+            return self.model_copy(update={"margin": of_unit})
         margins = [self.margins.get(family, self.margin) for family in families]
         if not margins or not self.margins:
             return self

@@ -32,7 +32,7 @@ def given(*flags: str, without: tuple[str, ...] = ()) -> dict[str, Any]:
 
 @pytest.mark.parametrize("key", Policy.model_fields)
 def test_every_key_of_the_policy_is_a_flag_with_a_description(key: str) -> None:
-    values = {"margins": "needle=0.1", "undecided": "allow"}
+    values = {"margins": "needle=0.1", "unit_margins": "entries=0.1", "evidence": "both", "undecided": "allow"}
     assert key in given(f"--{key.replace('_', '-')}", values.get(key, "0.5"))
     assert Policy.model_fields[key].description
 

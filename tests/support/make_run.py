@@ -11,9 +11,19 @@ import numpy as np
 
 from kveval.run.directory import RunDirectory
 from kveval.run.manifest import Manifest, VariantRun
-from kveval.run.records import Outcome, Record, SampleRow, ids_sha256, pack_logprobs
+from kveval.run.records import (
+    ExpectedScore,
+    Outcome,
+    Record,
+    RecordError,
+    SampleRow,
+    ids_sha256,
+    pack_logprobs,
+)
 
 Answer = Callable[[SampleRow, np.random.Generator], "tuple[Outcome, str] | None"]
+Expected = Callable[[SampleRow], "float | tuple[float, str] | str | None"]
+"""A score, with its unit if that is not the probability. None: could not be forced. "none": has no reference."""
 """What a variant makes of a sample: outcome and output; None when it has no record of it."""
 
 
@@ -97,6 +107,7 @@ def make_run(
     samples: list[SampleRow] | None = None,
     variants: Mapping[str, Mapping[str, Any]] | None = None,
     manifest: Mapping[str, Any] | None = None,
+    expected: Mapping[str, Expected] | None = None,
     seed: int = 0,
 ) -> Path:
     """Writes a run whose first variant in `answers` is the baseline and whose others are candidates.
@@ -104,6 +115,7 @@ def make_run(
     Args:
         variants: fields of `VariantRun` by variant, over the defaults; may name variants without answers.
         manifest: fields of `Manifest`, over the defaults.
+        expected: expected scores of variants, or None for a sample that could not be forced.
     """
     rows = make_samples() if samples is None else samples
     names = list(dict.fromkeys([*answers, *(variants or {})]))
@@ -147,8 +159,23 @@ def make_run(
             for row in rows:
                 given = answer(row, generator)
                 if given is not None:
-                    run.append(make_record(row, name, *given))
+                    record = make_record(row, name, *given)
+                    run.append(with_expected(record, (expected or {}).get(name), row))
     return path
+
+
+def with_expected(record: Record, expected: Expected | None, row: SampleRow) -> Record:
+    if expected is None or record.outcome == "engine_error":
+        return record
+    found = expected(row)
+    if found == "none":
+        return record
+    if found is None:
+        return record.model_copy(update={"expected_error": RecordError(kind="non_finite", message="NaN")})
+    score, unit = found if isinstance(found, tuple) else (found, "probability")
+    return record.model_copy(
+        update={"expected": ExpectedScore.model_validate({"score": score, "unit": unit, "temperature": 1.0})}
+    )
 
 
 def make_record(row: SampleRow, variant: str, outcome: Outcome, output: str) -> Record:

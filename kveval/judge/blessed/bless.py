@@ -2,12 +2,13 @@
 
 A blessed file is one JSON document with one line per sample. The same run gives the same bytes::
 
-    {"blessed_version": 1, "content_sha256": ..., "run": {...}, "policy": {...}, "baseline": "bf16",
+    {"blessed_version": 2, "content_sha256": ..., "run": {...}, "policy": {...}, "baseline": "bf16",
      "variants": {NAME: {"role", "spec", "facts", "findings"}}, "prompts_sha256": ...,
      "cells": [[TASK, FAMILY, CONTEXT_LENGTH], ...],
      "answers": [[SAMPLE_ID, HAYSTACK_ID, index into cells, ANSWER of each variant], ...]}
 
-An ANSWER is [OUTCOME, SCORE, first 8 digits of the sha256 of the output], or null without a record.
+An ANSWER is [OUTCOME, SCORE, first 8 digits of the sha256 of the output], or null without a record. A sample with an
+expected score has a fourth entry, [SCORE, UNIT, TEMPERATURE]. Version 1 has no fourth entries.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ from kveval.judge.questions import Questions, prompts_sha256
 from kveval.judge.run_data import RunData
 from kveval.run.facts import VOLATILE_FACTS, Facts, Finding, StoredFacts
 from kveval.run.manifest import VariantName
-from kveval.run.records import Outcome
+from kveval.run.records import ExpectedScore, Outcome
 from kveval.run.storage import Stored, first_problem, write_atomically
 
-BLESSED_VERSION = 1
+BLESSED_VERSION = 2
+
+_EXPECTED = ("score", "unit", "temperature")
 
 
 class BlessedVariant(Stored):
@@ -76,7 +79,7 @@ class Blessed:
     Attributes:
         questions: its samples have the columns haystack_id, task, family, context_length, and doc, which only says
             whether a sample is scored.
-        records: by variant, indexed by sample_id: outcome, score, and as output its `digest`.
+        records: by variant, indexed by sample_id: outcome, score, expected score, and as output its `digest`.
     """
 
     path: Path
@@ -153,9 +156,12 @@ def _content(run: RunData, policy: Policy) -> dict[str, Any]:
     position = {tuple(cell): index for index, cell in enumerate(cells)}
     records = {variant.name: run.records[variant.name].reindex(samples.index) for variant in kept}
     columns = [
-        [None if pd.isna(outcome) else [outcome, float(score), digest(output)] for outcome, score, output in rows]
+        [
+            None if pd.isna(outcome) else [outcome, float(score), digest(output), *_expected(expected)]
+            for outcome, score, output, expected in rows
+        ]
         for frame in records.values()
-        for rows in [zip(frame["outcome"], frame["score"], frame["output"], strict=True)]
+        for rows in [zip(frame["outcome"], frame["score"], frame["output"], frame["expected"], strict=True)]
     ]
     rows = zip(samples.index, samples["haystack_id"], places.itertuples(index=False, name=None), *columns, strict=True)
     return {
@@ -182,6 +188,11 @@ def _content(run: RunData, policy: Policy) -> dict[str, Any]:
         "cells": cells,
         "answers": [[sample_id, haystack, position[place], *answers] for sample_id, haystack, place, *answers in rows],
     }
+
+
+def _expected(expected: Any) -> list[Any]:
+    """Returns what is kept of an expected score: nothing if there is none."""
+    return [[expected[key] for key in _EXPECTED]] if isinstance(expected, Mapping) else []
 
 
 def _text(content: dict[str, Any]) -> str:
@@ -214,7 +225,8 @@ def _blessed(path: Path, document: _Document) -> Blessed:
         }
     except (IndexError, TypeError, ValueError) as error:
         raise BlessedFileError(f"{path}: answers: a line is not as expected ({error}); bless the run again") from error
-    records = {name: _indexed(found, ["sample_id", "outcome", "score", "output"]) for name, found in answers.items()}
+    columns = ["sample_id", "outcome", "score", "output", "expected", "expected_error"]
+    records = {name: _indexed(found, columns) for name, found in answers.items()}
     samples = _indexed(rows, ["sample_id", "haystack_id", "task", "family", "context_length"])
     unscored = {sample_id for frame in records.values() for sample_id in frame.index[frame["outcome"] == "unscored"]}
     docs: list[Any] = [{"scored": sample_id not in unscored} for sample_id in samples.index]
@@ -229,12 +241,14 @@ class _Answer(Stored):
     outcome: Outcome
     score: Annotated[float, Field(ge=0, le=1)]
     output: str
+    expected: ExpectedScore | None = None
 
 
-def _answer(value: Any) -> tuple[str, float, str]:
-    outcome, score, output = value
-    answer = _Answer(outcome=outcome, score=score, output=output)
-    return answer.outcome, answer.score, answer.output
+def _answer(value: Any) -> tuple[str, float, str, dict[str, Any] | None, None]:
+    outcome, score, output, *more = value
+    expected = dict(zip(_EXPECTED, *more, strict=True)) if more else None
+    answer = _Answer.model_validate({"outcome": outcome, "score": score, "output": output, "expected": expected})
+    return answer.outcome, answer.score, answer.output, expected, None
 
 
 def _indexed(rows: Iterable[tuple[Any, ...]], columns: list[str]) -> pd.DataFrame:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from kveval.config.judge import Policy
-from kveval.judge.comparison.pairing import Side, answered_by, has_right_answer
+from kveval.judge.comparison.endpoint import Attribution, Endpoint, Kind, endpoint
+from kveval.judge.comparison.pairing import UNITS, Side, answered_by, has_right_answer
 from kveval.judge.comparison.scope import Level, Scope, in_scope
-from kveval.judge.comparison.verdict import Verdict, points
+from kveval.judge.comparison.verdict import Verdict
 from kveval.judge.run_data import RunData
 from kveval.judge.statistics.clusters import Score, mean_score
-from kveval.judge.statistics.difference import Difference, paired_difference
+from kveval.judge.statistics.difference import Difference
 from kveval.judge.statistics.hypothesis_tests import Flips, flips
 from kveval.run.records import OUTCOMES
-
-# At or beyond these baseline scores a cell cannot show a loss.
-FLOOR, CEILING = 0.05, 0.99
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +37,6 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True)
-class Attribution:
-    """Splits a loss by the emulated control: format (baseline to control) plus kernel (control to candidate).
-
-    All three differences cover the samples that all three variants answered, so that the parts add up.
-    """
-
-    control: str
-    total: Difference
-    format: Difference
-    kernel: Difference
-
-    def blames(self) -> Literal["format", "kernel", "both"] | None:
-        """Returns the part whose interval lies below 0, so that it surely lost. None if neither did."""
-        format_lost, kernel_lost = (part.high is not None and part.high < 0 for part in (self.format, self.kernel))
-        if format_lost and kernel_lost:
-            return "both"
-        return "format" if format_lost else "kernel" if kernel_lost else None
-
-
-@dataclass(frozen=True, slots=True)
 class Comparison:
     """Compares one variant with another over one scope.
 
@@ -69,34 +46,66 @@ class Comparison:
 
     Attributes:
         against: what `variant` is compared with: the run's baseline, or itself in a blessed run.
-        asked: samples of the scope that have a right answer. Both sides answered ``difference.n`` of them.
+        greedy: over all samples that have a right answer.
+        expected: one for each unit, over the samples that have an expected score.
+        rest: the greedy score of the samples that have no expected score, if others have one.
+        shown: the kind of score that the row shows, and that its verdict rests on.
         unscored: samples of the scope that have no right answer.
-        baseline_score, candidate_score: over the samples that both answered.
-        sensitive: the difference over the cells that can show a loss.
-        insensitive_cells: the other cells, each as "task at N tokens: why".
         identical: share of outputs that equal the baseline's, character by character. None without samples.
         outcomes: by side ("baseline", "candidate"), the count of each outcome; "missing" means no record.
         noise: None without an A/A run that covers the scope.
-        attribution: None without an emulated control.
         verdict: None for a control or an A/A run, which are not judged.
     """
 
     variant: str
     against: str
     scope: Scope
-    asked: int
+    greedy: Endpoint
+    expected: tuple[Endpoint, ...]
+    rest: Endpoint | None
+    shown: Endpoint
     unscored: int
-    baseline_score: Score
-    candidate_score: Score
-    difference: Difference
-    sensitive: Difference
-    insensitive_cells: tuple[str, ...]
     flips: Flips
     identical: float | None
     outcomes: dict[str, dict[str, int]]
     noise: Noise | None
-    attribution: Attribution | None
     verdict: Verdict | None = None
+
+    def evidence(self, policy: Policy) -> tuple[Endpoint, ...]:
+        """Returns what a verdict rests on. All of it must pass, and any of it can fail."""
+        if policy.evidence == "greedy" or not self.expected:
+            return (self.greedy,)
+        if policy.evidence == "both":
+            return (*self.expected, self.greedy)
+        return self.expected if self.rest is None else (*self.expected, self.rest)
+
+    @property
+    def asked(self) -> int:
+        return self.shown.asked
+
+    @property
+    def difference(self) -> Difference:
+        return self.shown.difference
+
+    @property
+    def sensitive(self) -> Difference:
+        return self.shown.sensitive
+
+    @property
+    def baseline_score(self) -> Score:
+        return self.shown.baseline_score
+
+    @property
+    def candidate_score(self) -> Score:
+        return self.shown.candidate_score
+
+    @property
+    def insensitive_cells(self) -> tuple[str, ...]:
+        return self.shown.insensitive_cells
+
+    @property
+    def attribution(self) -> Attribution | None:
+        return self.shown.attribution
 
 
 def compare(
@@ -104,46 +113,28 @@ def compare(
 ) -> Comparison:
     """Compares the sides of `table`, which `pair` made, over all of its rows. The result has no verdict yet."""
     scored, both = table[table["scored"]], answered_by(table, "baseline", "candidate")
-    pairs = both[both["scored"]]
-    insensitive, keep = [], pd.Series(True, index=pairs.index)
-    for _, cell in pairs.groupby(["task", "context_length"]):
-        why = _insensitive(cell["baseline_score"].mean(), cell["candidate_score"].mean())
-        if why:
-            place = Scope("cell", task=cell["task"].iloc[0], context_length=int(cell["context_length"].iloc[0]))
-            insensitive.append(f"{place}: {why}")
-            keep[cell.index] = False
-    return Comparison(
+
+    def over(rows: pd.DataFrame, kind: Kind) -> Endpoint:
+        return endpoint(rows, kind, policy=policy, control=control)
+
+    units = [unit for unit in UNITS if (scored["unit"] == unit).any()]
+    without = scored[scored["unit"].isna()]
+    greedy = over(scored, "greedy")
+    comparison = Comparison(
         variant=variant,
         against=against,
         scope=scope,
-        asked=len(scored),
+        greedy=greedy,
+        expected=tuple(over(scored[scored["unit"] == unit], unit) for unit in units),
+        rest=over(without, "greedy") if units and len(without) else None,
+        shown=greedy,
         unscored=len(table) - len(scored),
-        baseline_score=mean_score(pairs["baseline_score"], pairs["haystack_id"], confidence=policy.confidence),
-        candidate_score=mean_score(pairs["candidate_score"], pairs["haystack_id"], confidence=policy.confidence),
-        difference=_difference(pairs, "baseline", "candidate", policy),
-        sensitive=_difference(pairs[keep], "baseline", "candidate", policy),
-        insensitive_cells=tuple(insensitive),
-        flips=_flips(pairs, "candidate"),
+        flips=_flips(both[both["scored"]], "candidate"),
         identical=float(both["candidate_identical"].mean()) if len(both) else None,
         outcomes={side: count_outcomes(table[f"{side}_outcome"]) for side in ("baseline", "candidate")},
         noise=_noise(table),
-        attribution=_attribution(scored, control, policy),
     )
-
-
-def _insensitive(baseline: float, candidate: float) -> str | None:
-    """Returns why a cell cannot show a loss. A candidate below the ceiling does show one."""
-    if baseline <= FLOOR:
-        return f"the baseline is at the floor ({points(baseline)})"
-    if baseline >= CEILING and candidate >= CEILING:
-        return f"the baseline is at the ceiling ({points(baseline)})"
-    return None
-
-
-def _difference(pairs: pd.DataFrame, first: Side, second: Side, policy: Policy) -> Difference:
-    return paired_difference(
-        pairs[f"{first}_score"], pairs[f"{second}_score"], pairs["haystack_id"], confidence=policy.confidence
-    )
+    return replace(comparison, shown=comparison.evidence(policy)[0])
 
 
 def _flips(pairs: pd.DataFrame, side: Side) -> Flips:
@@ -168,18 +159,6 @@ def _noise(table: pd.DataFrame) -> Noise | None:
         candidate=_flips(covered, "candidate"),
         aa_identical=float(covered["aa_identical"].mean()),
         candidate_identical=float(covered["candidate_identical"].mean()),
-    )
-
-
-def _attribution(table: pd.DataFrame, control: str | None, policy: Policy) -> Attribution | None:
-    if control is None:
-        return None
-    pairs = answered_by(table, "baseline", "candidate", "control")
-    return Attribution(
-        control=control,
-        total=_difference(pairs, "baseline", "candidate", policy),
-        format=_difference(pairs, "baseline", "control", policy),
-        kernel=_difference(pairs, "control", "candidate", policy),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kveval.config.judge import Policy
 from kveval.judge.comparison.comparison import Comparison, at_levels
+from kveval.judge.comparison.endpoint import KIND_WORDS
 from kveval.judge.comparison.judgement import PANELS, Judgement
 from kveval.judge.comparison.verdict import Word
 
@@ -96,4 +97,5 @@ def in_words(comparison: Comparison, confidence: float) -> str:
         else ""
     )
     size = f"{difference.n:,} questions about {difference.clusters:,} contexts"
-    return f"{100 * (difference.delta or 0.0):+.1f} points{interval}, {size}"
+    kind = "" if comparison.shown.kind == "greedy" else f"{KIND_WORDS[comparison.shown.kind]} "
+    return f"{kind}{100 * (difference.delta or 0.0):+.1f} points{interval}, {size}"

@@ -9,15 +9,18 @@ import pandas as pd
 
 from kveval.config.judge import Policy
 from kveval.judge.comparison.comparison import Comparison, at_levels, compare
+from kveval.judge.comparison.endpoint import KIND_WORDS, Endpoint, Kind
 from kveval.judge.comparison.pairing import VariantPair, pairs_with_baseline
 from kveval.judge.comparison.scope import Level, Scope, in_scope, scopes
-from kveval.judge.comparison.verdict import Verdict, decide
+from kveval.judge.comparison.verdict import Verdict, Word, decide, points
 from kveval.judge.run_data import RunData, policy_of
 from kveval.judge.statistics.hypothesis_tests import holm
 
 # Holm corrects over the rows of one panel, which are read together. Each p-value is two-sided and only a loss can fail.
 # So one panel has false fails with probability (1 - confidence) / 2 at most, and both panels with 1 - confidence.
 PANELS: tuple[tuple[Level, ...], ...] = (("overall", "length"), ("family", "cell"))
+
+_WORST_FIRST: tuple[Word, ...] = ("fail", "undecided", "pass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,47 +73,79 @@ def judge_pairs(pairs: Iterable[VariantPair], policy: Policy) -> list[Comparison
         for pair in pairs
         for scope in scopes(pair.table)
     ]  # fmt: skip
-    adjusted = _adjusted([(pair, comparison) for pair, comparison in rows if pair.judged])
-    return [
-        replace(comparison, verdict=_verdict(pair, comparison, policy, adjusted.get((id(pair), comparison.scope))))
-        if pair.judged
-        else comparison
-        for pair, comparison in rows
-    ]
+    adjusted = _adjusted([(pair, comparison) for pair, comparison in rows if pair.judged], policy)
+    return [_judged(pair, comparison, policy, adjusted) if pair.judged else comparison for pair, comparison in rows]
 
 
-def _adjusted(rows: list[tuple[VariantPair, Comparison]]) -> dict[tuple[int, Scope], float]:
-    """Returns corrected p-values by pair (its id) and scope."""
+PValues = dict[tuple[int, Scope, Kind], float]
+"""Corrected p-values by pair (its id), scope and kind of score."""
+
+
+def _adjusted(rows: list[tuple[VariantPair, Comparison]], policy: Policy) -> PValues:
     cells = {key: _cells_by_scope(pair.table) for key, pair in {id(c): c for c, _ in rows}.items()}
-    adjusted: dict[tuple[int, Scope], float] = {}
+    adjusted: PValues = {}
     for panel in PANELS:
         # Scopes with the same cells are one hypothesis and count once. With one length only, "overall" is that length.
-        hypotheses: dict[tuple[int, frozenset[tuple[str, int]]], float] = {}
+        hypotheses: dict[tuple[int, frozenset[tuple[str, int]], Kind], float] = {}
         keys = {}
         for pair, comparison in rows:
-            if comparison.scope.level in panel and comparison.difference.p is not None:
-                hypothesis = (id(pair), cells[id(pair)][comparison.scope])
-                hypotheses[hypothesis] = comparison.difference.p
-                keys[id(pair), comparison.scope] = hypothesis
+            for one in comparison.evidence(policy):
+                if comparison.scope.level in panel and one.difference.p is not None:
+                    hypothesis = (id(pair), cells[id(pair)][comparison.scope], one.kind)
+                    hypotheses[hypothesis] = one.difference.p
+                    keys[id(pair), comparison.scope, one.kind] = hypothesis
         by_hypothesis = dict(zip(hypotheses, holm(list(hypotheses.values())), strict=True))
         adjusted |= {key: by_hypothesis[hypothesis] for key, hypothesis in keys.items()}
     return adjusted
 
 
-def _verdict(pair: VariantPair, comparison: Comparison, policy: Policy, p_holm: float | None) -> Verdict:
+def _judged(pair: VariantPair, comparison: Comparison, policy: Policy, adjusted: PValues) -> Comparison:
+    """Returns the comparison with its verdict: the worst of those that rest on one kind of score each."""
     if comparison.unscored and not comparison.asked:
-        return Verdict("undecided", pair.obstacle or _not_scored(comparison), policy.margin)
-    cannot_show = comparison.difference.n > 0 and comparison.sensitive.n == 0
-    rows = in_scope(pair.table, comparison.scope)
+        return replace(
+            comparison, verdict=Verdict("undecided", pair.obstacle or _not_scored(comparison), policy.margin)
+        )
+    verdicts = [
+        (one, _verdict(pair, one, policy, adjusted.get((id(pair), comparison.scope, one.kind))))
+        for one in comparison.evidence(policy)
+    ]
+    shown, verdict = min(verdicts, key=lambda found: _WORST_FIRST.index(found[1].word))
+    contradiction = _contradiction(comparison, shown, verdict, policy)
+    if contradiction:
+        verdict = replace(verdict, word="undecided", reason=contradiction, more_samples=None)
+    elif shown.kind != "greedy":
+        verdict = replace(verdict, reason=f"by the {KIND_WORDS[shown.kind]}, {verdict.reason}")
+    return replace(comparison, shown=shown, verdict=verdict)
+
+
+def _verdict(pair: VariantPair, one: Endpoint, policy: Policy, p_holm: float | None) -> Verdict:
+    cannot_show = one.difference.n > 0 and one.sensitive.n == 0
     return decide(
-        comparison.difference,
-        policy=policy.over(rows.loc[rows["scored"], "family"]),
+        one.difference,
+        policy=policy.over(one.families, one.kind),
         p_holm=p_holm,
-        asked=comparison.asked,
-        sensitive=comparison.sensitive,
-        insensitive=f"cannot show a loss: {comparison.insensitive_cells[0]}" if cannot_show else None,
+        asked=one.asked,
+        sensitive=one.sensitive,
+        insensitive=f"cannot show a loss: {one.insensitive_cells[0]}" if cannot_show else None,
         obstacle=pair.obstacle,
     )
+
+
+def _contradiction(comparison: Comparison, shown: Endpoint, verdict: Verdict, policy: Policy) -> str | None:
+    """Returns why the greedy answers contradict a verdict by the expected score. None if they do not.
+
+    They contradict a pass if they show a loss beyond the margin, and a fail if they show a gain: each with the
+    confidence of the policy, without a correction for many rows, because a doubt needs less proof than a verdict.
+    """
+    if shown.kind == "greedy" or verdict.word == "undecided":
+        return None
+    low, high = comparison.greedy.difference.low, comparison.greedy.difference.high
+    margin = policy.over(comparison.greedy.families).margin
+    if verdict.word == "pass" and high is not None and high < -margin:
+        return f"the expected score passes, but greedy answers lose {points(-high)} points or more"
+    if verdict.word == "fail" and low is not None and low > 0:
+        return f"the expected score fails, but greedy answers gain {points(low)} points or more"
+    return None
 
 
 def _not_scored(comparison: Comparison) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,8 @@ from kveval.judge.run_data import RunData, incomplete_reason
 from kveval.run.manifest import VariantRun
 
 Side = Literal["baseline", "candidate", "aa", "control"]
+Unit = Literal["probability", "token_accuracy", "entries"]
+UNITS: tuple[Unit, ...] = get_args(Unit)
 
 
 def pair(samples: pd.DataFrame, sides: Mapping[Side, pd.DataFrame]) -> pd.DataFrame:
@@ -25,10 +27,13 @@ def pair(samples: pd.DataFrame, sides: Mapping[Side, pd.DataFrame]) -> pd.DataFr
     Returns:
         One row per sample, with the columns of `samples`, ``scored`` (`has_right_answer`), and for every side
         ``SIDE_answered`` (False for an engine error or no record), ``SIDE_outcome`` ("missing" without a record),
-        ``SIDE_score`` in [0, 1] and ``SIDE_correct``. All sides but the baseline also have ``SIDE_identical``: the
-        output equals the baseline's, character by character.
+        ``SIDE_score`` in [0, 1], ``SIDE_correct`` and ``SIDE_expected`` (the expected score, NaN without one). All
+        sides but the baseline also have ``SIDE_identical``: the output equals the baseline's, character by character.
+        ``unit``: of the expected score that the sample has or should have. None if it has a greedy score only.
     """
     table = samples.assign(scored=has_right_answer(samples))
+    said = {side: _said(records.reindex(samples.index)["expected"]) for side, records in sides.items()}
+    table["unit"] = _units(samples["task"], said, sides)
     outputs: dict[Side, pd.Series] = {}
     for side, records in sides.items():
         aligned = records.reindex(samples.index)
@@ -37,11 +42,40 @@ def pair(samples: pd.DataFrame, sides: Mapping[Side, pd.DataFrame]) -> pd.DataFr
         table[f"{side}_answered"] = ~outcome.isin(["missing", "engine_error"])
         table[f"{side}_score"] = aligned["score"].fillna(0.0).astype(float)
         table[f"{side}_correct"] = outcome == "correct"
+        # Probabilities at another temperature than the baseline's are not comparable with them.
+        is_same = (said[side]["unit"] == table["unit"]) & (said[side]["temperature"] == said["baseline"]["temperature"])
+        table[f"{side}_expected"] = said[side]["score"].where(is_same)
         outputs[side] = aligned["output"]
     for side in sides:
         if side != "baseline":
             table[f"{side}_identical"] = (outputs[side] == outputs["baseline"]).to_numpy(dtype=bool)
     return table
+
+
+def _said(expected: pd.Series) -> pd.DataFrame:
+    """Returns score, unit and temperature of each record's expected score; nothing where it has none."""
+    rows = [one if isinstance(one, Mapping) else {} for one in expected]
+    columns = {key: [row.get(key) for row in rows] for key in ("score", "unit", "temperature")}
+    table = pd.DataFrame(columns, index=expected.index, dtype=object)
+    return table.astype({"score": float, "temperature": float})
+
+
+def _units(tasks: pd.Series, said: Mapping[Side, pd.DataFrame], sides: Mapping[Side, pd.DataFrame]) -> pd.Series:
+    """Returns the unit of each sample's expected score.
+
+    A sample whose score is missing on every side, because it could not be forced or was not answered, has the unit of
+    its task: it was asked, and counts as unanswered. One that was answered and never forced has none.
+    """
+    units = pd.Series(None, index=tasks.index, dtype=object)
+    lacking = pd.Series(False, index=tasks.index)
+    for side, table in said.items():
+        units = units.where(units.notna(), table["unit"])
+        records = sides[side].reindex(tasks.index)
+        lacking |= (
+            records["outcome"].isna() | (records["outcome"] == "engine_error") | records["expected_error"].notna()
+        )
+    of_task = tasks.map(units.groupby(tasks).first())
+    return units.where(units.notna() | ~lacking, of_task)
 
 
 def has_right_answer(samples: pd.DataFrame) -> np.ndarray:

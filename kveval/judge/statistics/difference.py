@@ -53,7 +53,7 @@ class Difference:
 
 
 def paired_difference(
-    baseline: ArrayLike, candidate: ArrayLike, clusters: ArrayLike, *, confidence: float = 0.95
+    baseline: ArrayLike, candidate: ArrayLike, clusters: ArrayLike, *, confidence: float = 0.95, rare: bool = True
 ) -> Difference:
     """Returns the mean of ``candidate - baseline`` (both [n], in [0, 1]) with its interval and p-value.
 
@@ -68,6 +68,10 @@ def paired_difference(
     If samples differ in so few clusters that no flip of these could reach the confidence, the interval is widened to
     include that of `sparse_bounds`, and the p-value is the larger of the two. Only `sparse_bounds` has a width when
     hardly any sample differs. With more differing clusters, widening would cover more than the confidence.
+
+    Args:
+        rare: the scores change in rare jumps, as those of decoded answers do. False for probabilities, which move on
+            every sample: that none moved is then a measurement, and its interval is not widened.
     """
     first, codes, count = cluster_codes(baseline, clusters)
     second = np.asarray(candidate, dtype=np.float64)
@@ -104,7 +108,7 @@ def paired_difference(
     else:
         method = "few_clusters_t"
         low, high, p = delta - half * floored_se, delta + half * floored_se, floored_p
-    if differing < fewest_clusters(confidence):
+    if rare and differing < fewest_clusters(confidence):
         low, high, p = min(low, sparse_low), max(high, sparse_high), max(p, sparse_p)
     return Difference(
         n, count, delta, se, max(-1.0, low), min(1.0, high), p, square, differing, assumed, method

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from kveval.judge.comparison.comparison import Attribution, Comparison
+from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.endpoint import Attribution
 from kveval.run.manifest import VariantRun
 
 

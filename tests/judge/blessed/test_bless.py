@@ -99,7 +99,7 @@ def test_another_layout_is_no_edit(blessed_file: Path) -> None:
         (b"\xff\xfe", "not readable as JSON"),
         (b"[" * 100_000, "not readable as JSON"),
         (b"[1]", "not a file that"),
-        (b'{"blessed_version": 2}', "newer than this kveval reads"),
+        (b'{"blessed_version": 3}', "newer than this kveval reads"),
         (b'{"blessed_version": 1}', "was changed"),
     ],
 )

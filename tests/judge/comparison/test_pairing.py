@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,21 @@ from support.make_run import make_run, scored
 from kveval.judge.comparison.pairing import answered_by, pair, pairs_with_baseline
 from kveval.judge.run_data import load_run
 
-SAMPLES = pd.DataFrame({"doc": [{}, {}, {"scored": False}, {}]}, index=["a", "b", "c", "d"])
+SAMPLES = pd.DataFrame(
+    {"doc": [{}, {}, {"scored": False}, {}], "task": ["t", "t", "t", "other"]}, index=["a", "b", "c", "d"]
+)
 
 
-def records(**rows: tuple[str, float, str]) -> pd.DataFrame:
-    """Outcome, score and output by sample id."""
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["outcome", "score", "output"])
+def records(expected: Mapping[str, Any] | None = None, **rows: tuple[str, float, str]) -> pd.DataFrame:
+    """Outcome, score and output by sample id, and expected scores."""
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=["outcome", "score", "output"])
+    table["expected"] = [(expected or {}).get(name) for name in table.index]
+    table["expected_error"] = None
+    return table
+
+
+def forced(score: float, unit: str = "probability", temperature: float = 1.0) -> dict[str, Any]:
+    return {"score": score, "unit": unit, "temperature": temperature}
 
 
 BASELINE = records(d=("correct", 1.0, "x"), a=("correct", 1.0, "x"), b=("engine_error", 0.0, ""))
@@ -40,6 +50,27 @@ def test_an_error_or_a_missing_record_is_no_answer() -> None:
     table = pair(SAMPLES, {"baseline": BASELINE, "candidate": CANDIDATE})
     assert column(table, "baseline_answered") == [True, False, False, True]
     assert list(answered_by(table, "baseline", "candidate").index) == ["a", "d"]
+
+
+def test_expected_scores_of_one_unit_and_temperature_are_paired() -> None:
+    baseline = records({"a": forced(0.5), "d": forced(0.5)}, a=("wrong", 0, ""), b=("wrong", 0, ""), d=("wrong", 0, ""))
+    candidate = records(
+        {"a": forced(0.25), "b": forced(0.25), "d": forced(0.25, temperature=0.6)},
+        a=("wrong", 0, ""), b=("wrong", 0, ""), d=("wrong", 0, ""),
+    )  # fmt: skip
+    table = pair(SAMPLES, {"baseline": baseline, "candidate": candidate})
+    assert table["baseline_expected"].dropna().to_dict() == {"a": 0.5, "d": 0.5}
+    assert table["candidate_expected"].dropna().to_dict() == {"a": 0.25}
+
+
+def test_a_sample_that_could_not_be_forced_has_the_unit_of_its_task() -> None:
+    """Else a variant whose hard samples fail would be judged by its easy ones."""
+    baseline = records({"a": forced(0.5)}, a=("wrong", 0, ""), b=("wrong", 0, ""), d=("wrong", 0, ""))
+    assert column(pair(SAMPLES, {"baseline": baseline, "candidate": baseline}), "unit") == [
+        "probability", None, "probability", None,
+    ]  # fmt: skip
+    baseline.loc["b", "expected_error"] = "non_finite"
+    assert column(pair(SAMPLES, {"baseline": baseline, "candidate": baseline}), "unit")[:2] == ["probability"] * 2
 
 
 def test_a_control_stands_beside_its_candidate_and_gets_no_verdict(tmp_path: Path) -> None:

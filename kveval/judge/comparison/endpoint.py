@@ -1,0 +1,135 @@
+"""What is compared over the samples of one scope: a score of one kind, with its difference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+
+from kveval.config.judge import Policy
+from kveval.judge.comparison.pairing import Side
+from kveval.judge.comparison.scope import Scope
+from kveval.judge.statistics.clusters import Score, mean_score
+from kveval.judge.statistics.difference import Difference, paired_difference
+
+Kind = Literal["greedy", "probability", "token_accuracy", "entries"]
+"""``greedy``: the score of the decoded answer. The others are units of the expected score."""
+
+KIND_WORDS: dict[Kind, str] = {
+    "greedy": "greedy answers",
+    "probability": "expected score (probability of the right answer)",
+    "token_accuracy": "expected token accuracy",
+    "entries": "expected score (entries before the first error)",
+}
+
+# At or beyond these baseline scores a cell cannot show a loss.
+FLOOR, CEILING = 0.05, 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """Splits a loss by the emulated control: format (baseline to control) plus kernel (control to candidate).
+
+    All three differences cover the samples that all three variants answered, so that the parts add up.
+    """
+
+    control: str
+    total: Difference
+    format: Difference
+    kernel: Difference
+
+    def blames(self) -> Literal["format", "kernel", "both"] | None:
+        """Returns the part whose interval lies below 0, so that it surely lost. None if neither did."""
+        format_lost, kernel_lost = (part.high is not None and part.high < 0 for part in (self.format, self.kernel))
+        if format_lost and kernel_lost:
+            return "both"
+        return "format" if format_lost else "kernel" if kernel_lost else None
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Compares one kind of score over one scope. Scores of different kinds are never averaged.
+
+    Attributes:
+        asked: samples that should have such a score on both sides. ``difference.n`` of them do.
+        baseline_score, candidate_score: over the samples with a score on both sides.
+        sensitive: the difference over the cells that can show a loss.
+        insensitive_cells: the other cells, each as "task at N tokens: why".
+        aa: the difference of the baseline's second run from the first. None without an A/A run that covers the scope.
+        attribution: None without an emulated control.
+        families: of the samples asked, one entry each.
+    """
+
+    kind: Kind
+    asked: int
+    baseline_score: Score
+    candidate_score: Score
+    difference: Difference
+    sensitive: Difference
+    insensitive_cells: tuple[str, ...]
+    aa: Difference | None
+    attribution: Attribution | None
+    families: tuple[str, ...]
+
+
+def endpoint(table: pd.DataFrame, kind: Kind, *, policy: Policy, control: str | None) -> Endpoint:
+    """Compares the sides of `table`, which `pair` made, over all of its rows: samples that have this kind of score."""
+    column = "score" if kind == "greedy" else "expected"
+
+    def paired(rows: pd.DataFrame, first: Side, second: Side) -> Difference:
+        return paired_difference(
+            rows[f"{first}_{column}"],
+            rows[f"{second}_{column}"],
+            rows["haystack_id"],
+            confidence=policy.confidence,
+            rare=kind == "greedy",
+        )
+
+    def with_score(*sides: Side) -> pd.DataFrame:
+        needed = [f"{side}_answered" for side in sides]
+        rows = table[table[needed].all(axis="columns")]
+        return rows.dropna(subset=[f"{side}_{column}" for side in sides])
+
+    def mean(side: Side) -> Score:
+        return mean_score(pairs[f"{side}_{column}"], pairs["haystack_id"], confidence=policy.confidence)
+
+    pairs = with_score("baseline", "candidate")
+    insensitive, keep = [], pd.Series(True, index=pairs.index)
+    for _, cell in pairs.groupby(["task", "context_length"]):
+        why = _insensitive(cell[f"baseline_{column}"].mean(), cell[f"candidate_{column}"].mean())
+        if why:
+            place = Scope("cell", task=cell["task"].iloc[0], context_length=int(cell["context_length"].iloc[0]))
+            insensitive.append(f"{place}: {why}")
+            keep[cell.index] = False
+    repeated = with_score("baseline", "aa") if "aa_answered" in table else table.iloc[:0]
+    attribution = None
+    if control is not None:
+        three = with_score("baseline", "candidate", "control")
+        attribution = Attribution(
+            control,
+            total=paired(three, "baseline", "candidate"),
+            format=paired(three, "baseline", "control"),
+            kernel=paired(three, "control", "candidate"),
+        )
+    return Endpoint(
+        kind=kind,
+        asked=len(table),
+        baseline_score=mean("baseline"),
+        candidate_score=mean("candidate"),
+        difference=paired(pairs, "baseline", "candidate"),
+        sensitive=paired(pairs[keep], "baseline", "candidate"),
+        insensitive_cells=tuple(insensitive),
+        aa=paired(repeated, "baseline", "aa") if len(repeated) else None,
+        attribution=attribution,
+        families=tuple(table["family"]),
+    )
+
+
+def _insensitive(baseline: float, candidate: float) -> str | None:
+    """Returns why a cell cannot show a loss. A candidate below the ceiling does show one."""
+    if baseline <= FLOOR:
+        return f"the baseline is at the floor ({100 * baseline:.1f})"
+    if baseline >= CEILING and candidate >= CEILING:
+        return f"the baseline is at the ceiling ({100 * baseline:.1f})"
+    return None
