@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 # An answer of fewer tokens may well arrive at once.
-_LEAST_TOKENS = 5
+_LEAST_TOKENS = 8
 # Below this time to the first chunk, what a buffer adds to it is not worth a word.
 _LEAST_WAIT_MS = 20.0
 # No model makes tokens faster, one after the other: chunks that are closer together waited for each other.

@@ -63,9 +63,9 @@ async def test_an_empty_first_event_is_not_the_first_token() -> None:
 
 
 async def test_answers_that_arrive_at_once_have_no_times_to_a_token() -> None:
-    reply = words(collects=True, token_delay_s=0.02)
+    reply = words(12, collects=True, token_delay_s=0.01)
     async with ScriptedServer(always(reply)) as server, client_of(server) as client:
-        result = summarize(await drive(level(), client, TOKENS, salt="s"))
+        result = summarize(await drive(level(output_tokens=12), client, TOKENS, salt="s"))
     assert result.outcomes == {"completed": 6}
     assert (result.ttft_ms.n, result.itl_ms.n, result.gap_ms.n, result.latency_ms.n) == (0, 0, 0, 6)
     assert [finding.code for finding in result.findings] == ["load_arrived_at_once"]

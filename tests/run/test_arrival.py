@@ -31,9 +31,9 @@ def test_chunks_that_waited_for_each_other(token_ms: list[float], output_tokens:
         # Four tokens in each chunk, as a server sends that drafts or collects steps.
         ([100.0, 150.0, 200.0, 250.0, 300.0], 20),
         # Two chunks now and then that the client read together.
-        ([100.0, 105.0, 105.0, 110.0, 115.0, 115.0], 6),
+        ([100.0, 105.0, 105.0, 110.0, 115.0, 115.0, 120.0, 125.0], 8),
         # So few tokens may come at once.
-        ([800.0, 800.0], 2),
+        ([800.0] * 7, 7),
         # There was nothing to wait for.
         ([3.0] * 20, 20),
     ],
