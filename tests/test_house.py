@@ -43,15 +43,9 @@ def test_no_folder_holds_too_many_files() -> None:
 
 # Tested through the modules that use them. Add none: write the tests beside the module instead.
 UNTESTED_ALONE = {
-    "engines/client/timing.py": "tests/engines/client/test_reader.py",
     "measure/watch/facts.py": "tests/measure/watch/test_blocks.py",
     "memory/overrides.py": "tests/memory/test_layers.py",
     "models/config_file.py": "tests/models/test_folder.py",
-    "tasks/references/expected.py": "tests/tasks/test_loader.py",
-    "tasks/references/forced.py": "tests/tasks/test_loader.py",
-    "tasks/references/form.py": "tests/tasks/test_loader.py",
-    "tasks/references/json_pieces.py": "tests/tasks/test_loader.py",
-    "tasks/references/of_sample.py": "tests/tasks/test_loader.py",
     "tasks/references/reference.py": "tests/tasks/test_loader.py",
     "terminal.py": "tests/cli/test_console.py",
 }

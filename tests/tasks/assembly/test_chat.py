@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from kveval.errors import PlanError
+from kveval.models.tokenizer import load_tokenizer
 from kveval.resources import tasks_directory
+from kveval.tasks.assembly import chat
 from kveval.tasks.assembly.chat import ChatTemplate
 
 CHATML_TOOLS = (tasks_directory() / "tool_calls" / "chatml_tools.jinja").read_text()
 
 
-@pytest.fixture(scope="module")
-def template(smollm2):
-    return ChatTemplate(smollm2, {}, CHATML_TOOLS)
+@pytest.fixture(autouse=True)
+def _tokenizers_are_read_once(monkeypatch):
+    monkeypatch.setattr(chat, "load_tokenizer", load_once)
+
+
+load_once = cache(load_tokenizer)
 
 
 def test_what_a_template_lacks(smollm2):
