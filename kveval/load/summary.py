@@ -85,7 +85,7 @@ def _findings(driven: Driven) -> Iterator[Finding]:
         yield Finding.warning(
             "load_arrived_at_once",
             f"{level.name}: {at_once} of {len(driven.sent)} answers arrived at once and not token by token: something "
-            "before the server collects them, so they have no TTFT and no ITL",
+            "between server and client collects them, so they have no TTFT and no ITL",
         )
     hits, asked = _counted(driven, "prefix_cache_hits"), _counted(driven, "prefix_cache_queries")
     if hits:

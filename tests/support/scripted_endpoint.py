@@ -56,8 +56,8 @@ class ScriptedEndpoint(ScriptedServer):
         api_key: wanted in every request; a wrong one is repeated in the answer, as some servers do.
         models: entries of /v1/models.
         answers_as: the model's name in answers; `streams_as`: in streams, if another.
-        drops: how often a request with a field is not answered, by field: the connection is closed, or the answer is
-            `drop_status`.
+        drops: how often a request with a field, or any ``GET``, has no answer: the connection is closed, or the answer
+            is `drop_status`.
         adds_bos: puts a token in front of every text.
         rate_limits: answers 429 with these headers before it answers; taken one by one.
         redirects_to: answers with a redirect.
@@ -82,6 +82,9 @@ class ScriptedEndpoint(ScriptedServer):
     def _refusal(self, request: Request) -> Response | None:
         given = request.headers.get("authorization")
         self.authorizations.append(given)
+        if request.method == "GET" and self.drops.get("GET"):
+            self.drops["GET"] -= 1
+            return _Dropped()
         if self.redirects_to:
             return RedirectResponse(self.redirects_to)
         if self.api_key and given != f"Bearer {self.api_key}":

@@ -67,8 +67,10 @@ class Requests:
         """Returns what not every server has at `path`, or None. Raises EngineError if the server is gone."""
         try:
             response = await self._http.get(path)
-        except httpx.HTTPError as error:
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise self._unreachable(error) from error
+        except httpx.HTTPError:
+            return None
         return response.text if response.status_code == httpx.codes.OK else None
 
     async def probe(self, path: str, body: Mapping[str, Any]) -> Reply:

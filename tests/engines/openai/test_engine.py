@@ -20,6 +20,8 @@ from kveval.engines.client.client import Client
 from kveval.engines.client.request import EngineRequest
 from kveval.engines.openai.engine import AttachedEngine
 from kveval.engines.process import free_port
+from kveval.engines.registry import open_engine
+from kveval.engines.session import open_session
 from kveval.errors import ConfigError, EngineError, FactsError, KvevalError
 from kveval.measure.plan.plan import Plan
 
@@ -58,6 +60,16 @@ async def test_what_the_server_says_is_asked_and_established(plan_of: Planner, s
     assert (engine.exit_message(), engine.processes()) == (None, [])
     assert [finding.level for finding in engine.findings(facts, None) if finding.level == "error"] == []
     await engine.stop()
+    assert server.is_up
+
+
+async def test_nothing_is_said_to_start_or_stop(plan_of: Planner, server: ScriptedEndpoint, tmp_path: Path) -> None:
+    plan: Plan = plan_of(variants=[{"name": "f16", "endpoint": endpoint(server)}], baseline="f16")
+    told: list[str] = []
+    async with open_session(plan, plan.variants[0], tmp_path / "log", open_engine=open_engine, on_status=told.append):
+        pass
+    assert (told[0], told[-1]) == ("attaching to the server", "leaving the server as it is")
+    assert not [words for words in told if "engine" in words]
     assert server.is_up
 
 

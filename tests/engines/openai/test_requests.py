@@ -85,3 +85,12 @@ async def test_names_are_kept_by_the_form_of_the_answer(asking: Requests, server
     assert asking.answers_as == {
         (COMPLETIONS, False): "served", (COMPLETIONS, True): "hosted/served", (CHAT_COMPLETIONS, False): "served",
     }  # fmt: skip
+
+
+async def test_what_not_every_server_has_may_break_the_connection(asking: Requests, server: ScriptedEndpoint) -> None:
+    assert await asking.optional("/version") is not None
+    server.drops = {"GET": 1}
+    assert await asking.optional("/version") is None
+    await server.stop()
+    with pytest.raises(EngineError, match="nothing answers there"):
+        await asking.optional("/version")
