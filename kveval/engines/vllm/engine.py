@@ -72,8 +72,8 @@ class VLLMEngine:
         model: Path,
         max_model_len: int,
         logprobs: int,
-        forces: bool,
         log_path: Path,
+        forces: bool = False,
     ) -> None:
         self.variant = variant
         self.model = model
