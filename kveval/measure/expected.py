@@ -54,7 +54,7 @@ async def _expected(decoder: ForcedDecoder, sample: Sample, planned: PlannedRefe
         unit=expected.unit,
         temperature=decoder.temperature,
         parts=dict(expected.parts),
-        lead=planned.references.alternatives[0].lead,
+        lead=planned.opening + planned.references.alternatives[0].lead,
         token_ids=[text.token_ids.tolist() for text in planned.texts],
         logprobs=[np.maximum(values, _LEAST_LOGPROB).round(5).tolist() for values in logprobs],
     )

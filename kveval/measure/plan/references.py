@@ -10,8 +10,12 @@ from kveval.measure.plan.prompts import PlannedPrompts
 from kveval.measure.plan.tasks import PlannedTasks
 from kveval.tasks.references.forced import ForcedText, forced_text
 from kveval.tasks.references.of_sample import references_of
+from kveval.tasks.references.opening import opening_of
 from kveval.tasks.references.reference import NoReference, References
 from kveval.tasks.sample import Sample
+
+# Enough for the opening of an answer.
+_LAST_TOKENS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +24,12 @@ class PlannedReferences:
 
     Attributes:
         texts: the tokens of each text in `references`, in the order of `References.all`.
+        opening: what each text begins with, such as an empty block of thinking.
     """
 
     references: References
     texts: tuple[ForcedText, ...]
+    opening: str
 
 
 def plan_references(
@@ -32,10 +38,14 @@ def plan_references(
     """Returns what is forced, by sample_id. A sample without a reference is left out."""
     if not config.requests.forced_decode:
         return {}
+    tokenizer = prompts.format.tokenizer
     planned = {}
     for sample in samples:
         references = references_of(tasks.by_name[sample.task], sample, prompts.format, prompts.template)
         if not isinstance(references, NoReference):
-            texts = tuple(forced_text(reference, prompts.format) for reference in references.all)
-            planned[sample.sample_id] = PlannedReferences(references, texts)
+            prompt_end = prompts.format.decode(sample.prompt.token_ids()[-_LAST_TOKENS:])
+            opening = opening_of(prompt_end, prompts.format.chat_template)
+            opening_ids = tokenizer.encode_prompt(opening).ids.tolist() if opening else []
+            texts = tuple(forced_text(reference, prompts.format, opening_ids) for reference in references.all)
+            planned[sample.sample_id] = PlannedReferences(references, texts, opening)
     return planned

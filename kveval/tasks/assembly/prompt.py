@@ -55,6 +55,7 @@ class PromptFormat:
         bos_id: the tokenizer's beginning-of-sequence token, if it has one.
         answer_joint: white space that the chat template writes between the opening of an answer and its text, so that
             the model writes it too.
+        chat_template: its source. Empty for completion.
     """
 
     name: str
@@ -66,6 +67,7 @@ class PromptFormat:
     chat_template_sha256: str | None
     bos_id: int | None = None
     answer_joint: str = ""
+    chat_template: str = ""
 
     @classmethod
     def load(
@@ -119,6 +121,7 @@ class PromptFormat:
             chat_template_sha256=None if used == "completion" else hashlib.sha256(str(template).encode()).hexdigest(),
             bos_id=tokenizer.bos_token_id,
             answer_joint=joint,
+            chat_template="" if used == "completion" else str(template),
         )
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from support.sweeps import Planner
 
 
@@ -22,3 +23,14 @@ def test_every_sample_whose_task_has_a_reference_is_planned(plan_of: Planner) ->
 def test_nothing_is_planned_if_nothing_is_to_be_forced(plan_of: Planner) -> None:
     plan = plan_of(variants=["bf16"], tasks=["niah_single"], samples=2, requests={"forced_decode": False})
     assert plan.references == {}
+
+
+def test_a_model_that_would_think_first_gets_an_empty_block(plan_of: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kveval.measure.plan.references.opening_of", lambda *_: "<think>\n\n</think>\n\n")
+    plan = plan_of(variants=["bf16"], tasks=["niah_single"], samples=2)
+    for planned in plan.references.values():
+        text = planned.texts[0]
+        written = plan.prompt_format.decode(text.token_ids)
+        assert written.startswith("<think>\n\n</think>\n\n")
+        assert text.parts[: len(plan.prompt_format.encode(planned.opening))].count(None) > 0
+        assert planned.opening in written
