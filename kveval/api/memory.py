@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from kveval.errors import ConfigError
+from kveval.memory.architecture import read_architecture
 from kveval.memory.budget import make_budget
 from kveval.memory.estimate import MemoryEstimate, estimate
+from kveval.memory.plausible import check_weights
 from kveval.memory.pool import EngineSettings
 from kveval.models.checkpoint import read_model
-from kveval.models.weights import read_weights
+from kveval.models.weights import Weights, read_weights
 
 
 def estimate_memory(
@@ -57,14 +60,27 @@ def estimate_memory(
     path = Path(model)
     settings = EngineSettings(device, block_size, batched_tokens, tensor_parallel)
     found = read_model(path.parent if path.name == "config.json" else path, "MODEL")
-    files = read_weights(found.path, "MODEL") if memory is not None and weights is None else None
+    source = str(found.path / "config.json")
+    files = _weights(found.path, required=memory is not None) if weights is None else None
+    if files is not None:
+        check_weights(read_architecture(found.config, source), files.tensors, source)
     budget = make_budget(files, tensor_parallel, memory=memory, weights=weights, utilization=utilization, cache=cache)
     return estimate(
         found.config,
-        str(found.path / "config.json"),
+        source,
         window=found.window,
         settings=settings,
         formats=None if formats is None else list(formats),
         lengths=lengths,
         budget=budget,
     )
+
+
+def _weights(folder: Path, *, required: bool) -> Weights | None:
+    """Reads the weight files. Where nothing depends on them, files that cannot be read are none."""
+    try:
+        return read_weights(folder, "MODEL")
+    except ConfigError:
+        if required:
+            raise
+        return None

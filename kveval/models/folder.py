@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kveval.errors import ConfigError, KvevalError
+from kveval.terminal import visible
 
 # The largest config.json of a published model has less than 1 MB. A safetensors index has up to 50 MB.
 _MOST_JSON_BYTES = 100_000_000
@@ -48,8 +49,8 @@ def reading(path: Path, key: str = "model") -> Iterator[None]:
 
 
 def printable(value: object) -> str:
-    """Return `value` as text of one line that holds no control characters, so that a terminal can show it."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in str(value))
+    """Return `value` as one line of text in which every control character is spelled out."""
+    return visible(" ".join(str(value).splitlines()))
 
 
 def shown(value: object) -> str:

@@ -91,6 +91,16 @@ def size_of_weights(folder: Path) -> int:
     return total
 
 
+def lfs_pointers(folder: Path) -> list[str]:
+    """Return the names of the weight files that are Git LFS pointers, which no engine can load."""
+    names = []
+    for file in sorted(file for pattern in ("*.safetensors", "*.bin") for file in folder.glob(pattern)):
+        with contextlib.suppress(OSError):
+            if _told_bytes(file) is not None:
+                names.append(file.name)
+    return names
+
+
 def weight_files(folder: Path, key: str = "model") -> list[Path]:
     """Return the files that hold one copy of a checkpoint's weights. Raises ConfigError: one of them is missing."""
     for name in ("model.safetensors.index.json", "pytorch_model.bin.index.json"):

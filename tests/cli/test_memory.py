@@ -183,6 +183,23 @@ def test_weights_that_are_cut_off_are_refused(memory: Memory, model: Path) -> No
     assert memory(model, "--memory", "80GiB", "--weights", "16GiB")[0] == 0
 
 
+def test_weights_of_another_model_are_refused(memory: Memory, model: Path) -> None:
+    name = "model.layers.0.self_attn.k_proj.weight"
+    write_safetensors(model / "model.safetensors", [name], {name: [512, 4096]})
+    code, out, err = memory(model)
+    assert (code, out) == (2, "")
+    assert "KV heads x head_dim is 1024 in layer 0, but self_attn.k_proj.weight has 512 rows" in err
+
+
+def test_names_in_a_config_cannot_steer_the_terminal_or_the_table(memory: Memory, model: Path) -> None:
+    config = json.loads(LLAMA.read_text()) | {"model_type": "\x1b[31mred[/nope]", "architectures": ["\x1b]0;x\x07"]}
+    (model / "config.json").write_text(json.dumps(config))
+    code, out, err = memory(model, "--formats", "bf16")
+    assert code == 0, err
+    assert "red[/nope]" in out
+    assert "\x1b" not in out
+
+
 def test_no_such_model(memory: Memory) -> None:
     code, out, err = memory("nowhere")
     assert (code, out) == (2, "")

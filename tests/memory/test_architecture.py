@@ -65,7 +65,7 @@ def _flat(path: Path) -> set[str]:
         ({"num_kv_shared_layers": 4}, ["num_kv_shared_layers: 4 of 4 layers; use less"]),
         ({"num_hidden_layers": 1 << 80}, ["num_hidden_layers", "cannot be used; use a positive integer"]),
         ({"hybrid_override_pattern": ["M"]}, ["hybrid_override_pattern", "one letter per layer"]),
-        ({"model_type": "\x1b[31mred", "kv_lora_rank": 8}, [r"model_type: '\\x1b[31mred' has kv_lora_rank"]),
+        ({"model_type": "\x1b[31mred", "kv_lora_rank": 8}, ["model_type: '⟨U+001B⟩[31mred' has kv_lora_rank"]),
         ({"is_encoder_decoder": True}, ["is_encoder_decoder", "cannot size"]),
     ],
 )

@@ -14,7 +14,7 @@ from kveval.errors import UsageError
 from kveval.memory.architecture import read_architecture
 from kveval.memory.budget import GIB
 from kveval.memory.estimate import capacity_tokens, estimate
-from kveval.memory.formats import parse_format
+from kveval.memory.formats import parse_format, stored_formats
 from kveval.memory.pool import EngineSettings, default_batched_tokens, make_pool
 
 
@@ -39,6 +39,8 @@ def test_invalid_settings_are_refused(settings: dict[str, Any], word: str) -> No
         EngineSettings(**settings)
 
 
+# Their classes are not in transformers, or their layers take more than the script knows.
+NOT_BUILT_BY_THE_SCRIPT = {"deepseek-ocr", "deepseek-v3.2", "kimi-k2", "nemotron-3-nano"}
 needs_vllm = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="no vLLM in this environment")
 
 
@@ -72,11 +74,12 @@ def test_vllms_allocator_makes_the_same_pool() -> None:
         4096,
         40 * GIB,
     )
-    names = sorted(path.stem for path in (DATA / "configs").glob("*.json"))
+    names = sorted({path.stem for path in (DATA / "configs").glob("*.json")} - NOT_BUILT_BY_THE_SCRIPT)
     cases = [
         {"config": published_config(name), "format": parse_format(stored).name, "length": length, "name": name}
         for name in names
         for stored in formats
+        if stored_formats(parse_format(stored), published(name), "gpu")
         for length in lengths
     ]
     script = ROOT / "tests" / "support" / "vllm_allocator.py"

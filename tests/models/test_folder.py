@@ -24,7 +24,7 @@ class PanicException(BaseException):
         (KeyError("model"), "cannot be read: 'model'"),
         (AttributeError(), "cannot be read: AttributeError"),
         (PermissionError(13, "Permission denied", "x"), "cannot be read: Permission denied"),
-        (ValueError("red \x1b[31m"), r"cannot be read: red \x1b[31m"),
+        (ValueError("red \x1b[31m"), "cannot be read: red ⟨U+001B⟩[31m"),
         (ValueError("x" * 999), f"cannot be read: {'x' * 200}..."),
     ],
 )
@@ -43,7 +43,7 @@ def test_what_is_no_failure_of_the_file_passes(error: BaseException) -> None:
 
 
 def test_text_for_a_terminal_has_no_control_characters() -> None:
-    assert printable("Llama \x1b]0;pwned\x07\u202e\ud800 né") == r"Llama \x1b]0;pwned\x07\u202e\ud800 né"
+    assert printable("né\n\x1b]0;pwned\x07\u202e\ud800") == "né ⟨U+001B⟩]0;pwned⟨U+0007⟩⟨U+202E⟩⟨U+D800⟩"
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_a_file_that_is_cut_off_is_named_with_both_sizes(tmp_path: Path) -> None
 def test_a_tensor_without_its_place_is_named(tmp_path: Path, fields: dict[str, object]) -> None:
     header = json.dumps({"w\x1b[31m": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4], **fields}}).encode()
     (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
-    with pytest.raises(ConfigError, match=r"does not describe w\\x1b\[31m$"):
+    with pytest.raises(ConfigError, match=r"does not describe w⟨U\+001B⟩\[31m$"):
         read_weights(tmp_path)
 
 

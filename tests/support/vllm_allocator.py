@@ -54,13 +54,21 @@ def specs(config: dict[str, Any], cache_format: str, block_size: int) -> dict[st
         kinds = ["sliding_attention"] * layers
     if getattr(text, "hybrid_layer_pattern", None):
         kinds = ["sliding_attention" if one else "full_attention" for one in text.hybrid_layer_pattern]
-    heads = 1 if text.model_type == "falcon" else getattr(text, "num_key_value_heads", None)
     shape: dict[str, Any] = {
-        "num_kv_heads": heads or text.num_attention_heads,
-        "head_size": getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads,
         "dtype": torch.bfloat16 if cache_format == "bfloat16" else torch.uint8,
         "kv_quant_mode": get_kv_quant_mode(cache_format),
     }
+
+    def heads(layer: Any) -> dict[str, int]:
+        count = 1 if text.model_type == "falcon" else getattr(layer, "num_key_value_heads", None)
+        return {
+            "num_kv_heads": count or layer.num_attention_heads,
+            "head_size": getattr(layer, "head_dim", None) or layer.hidden_size // layer.num_attention_heads,
+        }
+
+    varies = getattr(text, "is_heterogeneous", False)
+    if not varies:
+        shape |= heads(text)
 
     def attention(cls: type, **span: int) -> KVCacheSpec:
         return TritonAttentionBackend.customize_spec(cls(block_size=block_size, **{**shape, **span}))
@@ -76,7 +84,9 @@ def specs(config: dict[str, Any], cache_format: str, block_size: int) -> dict[st
         padded = block_size * token
     made: dict[str, KVCacheSpec] = {}
     for i, kind in enumerate(kinds):
-        if text.model_type == "deepseek_v3":
+        if varies:
+            shape |= heads(text.per_layer_config[i])
+        if getattr(text, "kv_lora_rank", None):
             latent = {**shape, "num_kv_heads": 1, "head_size": text.kv_lora_rank + text.qk_rope_head_dim}
             made[f"{i}"] = MLACommonBackend.customize_spec(MLAAttentionSpec(block_size=block_size, **latent))
         elif kind == "sliding_attention":

@@ -16,7 +16,7 @@ from kveval.engines.variants import ResolvedVariant, emulated_control, resolve
 from kveval.errors import ConfigError, PlanError
 from kveval.measure.plan.limits import TokenLimit, check_load_fits
 from kveval.models.checkpoint import Model, read_model
-from kveval.models.weights import count_scales
+from kveval.models.weights import count_scales, lfs_pointers
 from kveval.run.manifest import Role
 
 _SET_BY_KVEVAL = {
@@ -85,6 +85,7 @@ def plan_variants(config: SweepConfig, installation: Installation) -> PlannedVar
         check_speculation(variant, installation.device)
         _check_emulation(variant, installation, models)
         _check_endpoint(variant.config)
+        _check_weights(variant, models[variant.name])
     planned = PlannedVariants(config, installation, model, variants, models)
     if config.load is not None:
         check_load_fits(config.load, planned.limits)
@@ -147,6 +148,16 @@ def _check_emulation(variant: ResolvedVariant, installation: Installation, model
         raise PlanError(
             f"variants.{variant.name}.emulate.layers: {max(variant.emulate.layers)} is not a layer of the model; "
             f"use: 0 to {count - 1}"
+        )
+
+
+def _check_weights(variant: ResolvedVariant, model: Model) -> None:
+    """Check that an engine that kveval launches finds weights. Servers that run already have their own."""
+    pointers = lfs_pointers(model.path) if variant.config.endpoint is None else []
+    if pointers:
+        raise PlanError(
+            f"model: {model.path} has only Git LFS pointers for {len(pointers)} weight files, such as {pointers[0]}; "
+            "use `git lfs pull` to fetch them"
         )
 
 

@@ -35,3 +35,14 @@ def test_a_layer_the_model_does_not_have_is_refused(plan_of: Planner, checkpoint
     layered = {"name": "x", "emulate": {"format": "int4", "layers": [3, 999]}}
     with pytest.raises(PlanError, match=r"variants.x.emulate.layers: 999 is not a layer of the model; use: 0 to 29"):
         plan_of(variants=["bf16", layered])
+
+
+def test_weights_that_were_not_fetched_are_named_before_an_engine_starts(plan_of: Planner, checkpoint: Path) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:46\nsize 135\n"
+    (checkpoint / "model.safetensors").write_text(pointer)
+    with pytest.raises(
+        PlanError, match=r"only Git LFS pointers for 1 weight files, such as model.safetensors; use `git"
+    ):
+        plan_of()
+    # A server that runs already has its own weights.
+    plan_of(variants=[{"name": "bf16", "endpoint": {"url": "http://127.0.0.1:1", "model": "m"}}])

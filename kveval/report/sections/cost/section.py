@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
+from kveval.errors import ConfigError
 from kveval.judge.comparison.judgement import Judgement
 from kveval.judge.comparison.scope import in_scope, scopes
 from kveval.judge.recommend.serve_command import cpu_cache_gib
 from kveval.judge.run_data import RunData
 from kveval.memory.measured import CapacityComparison, compare_capacity
+from kveval.models.config_file import read_config
 from kveval.report.section import Section
 from kveval.run.manifest import VariantRun
 
@@ -126,12 +127,9 @@ def _capacity(run: RunData, variant: VariantRun) -> CapacityComparison:
     path = Path(str(variant.spec.get("model"))) / "config.json"
     gib = facts.kv_cache_gib or cpu_cache_gib(run.manifest, variant)
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(config, dict):
-            raise ValueError("not a JSON object")
-    except (OSError, ValueError) as error:
-        reason = f"cannot read the model's {path.name} ({type(error).__name__})"
-        return CapacityComparison(None, facts.kv_capacity_tokens, None, reason)
+        config = read_config(path)
+    except ConfigError:
+        return CapacityComparison(None, facts.kv_capacity_tokens, None, f"cannot read the model's {path.name}")
     cache_bytes = None if gib is None else int(gib * 2**30)
     return compare_capacity(config, str(path), facts, cache_bytes, _tensor_parallel(variant))
 

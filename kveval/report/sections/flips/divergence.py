@@ -9,7 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from kveval.errors import ConfigError
 from kveval.judge.evidence.drift import shared_positions
+from kveval.models.folder import reading
 from kveval.run.manifest import Manifest
 from kveval.run.records import unpack_logprobs
 
@@ -99,9 +101,12 @@ class TokenTexts:
     def _tokenizer(self) -> Any:
         from tokenizers import Tokenizer
 
-        try:
-            if self._path is None or hashlib.sha256(self._path.read_bytes()).hexdigest() != self._sha256:
-                return None
-            return Tokenizer.from_file(str(self._path))
-        except OSError:
+        if self._path is None:
             return None
+        try:
+            with reading(self._path):
+                if hashlib.sha256(self._path.read_bytes()).hexdigest() == self._sha256:
+                    return Tokenizer.from_file(str(self._path))
+        except ConfigError:
+            pass
+        return None
