@@ -123,7 +123,9 @@ class Session:
 
     async def _check_forced_decode(self, client: Client) -> tuple[bool | None, list[Finding]]:
         if self.engine.forced_results is None:
-            return None, []
+            why = _why_not_forced(self.variant)
+            message = f"no expected scores: {why}; verdicts rest on greedy answers"
+            return None, [Finding.info("no_forced_decode", message)] if why else []
         decoder = ForcedDecoder(client, self.engine.forced_results, temperature=1.0)
         prompt = plain_prompt(self._plan.prompt_format)
         problem = await decoder.check(prompt.token_ids(), self._plan.prompt_format.encode(_FORCED_TEXT).tolist())
@@ -150,6 +152,14 @@ async def open_session(
     finally:
         on_status("stopping the engine" if is_launched else "leaving the server as it is")
         await engine.stop()
+
+
+def _why_not_forced(variant: ResolvedVariant) -> str | None:
+    if variant.config.endpoint is not None:
+        return "kveval's plugin does not run inside a server that kveval did not launch"
+    if variant.config.speculative_config is not None:
+        return "vLLM takes no logits processor beside speculative decoding"
+    return None
 
 
 def _with_capacity_ratio(facts: Facts, baseline: Facts) -> Facts:

@@ -54,7 +54,7 @@ async def test_acceptance_is_counted_over_the_samples_alone(plan_of: Planner, tm
     row = entries["bf16-ngram"]["rows"][0]
     assert (row["context_length"], row["identical"], row["lost"], row["aa"]["identical"]) == (None, 1.0, 0, 1.0)
     assert (entries["fp8-ngram"]["partner"], entries["fp8-ngram"]["rows"]) == (None, [])
-    assert [finding.code for finding in manifest.variants["bf16-ngram"].findings] == []
+    assert [finding.code for finding in manifest.variants["bf16-ngram"].findings] == ["no_forced_decode"]
     assert "speculation_alone" in [finding.code for finding in manifest.variants["fp8-ngram"].findings]
 
 
@@ -75,7 +75,8 @@ async def test_drafts_that_say_nothing_are_findings(
 ) -> None:
     manifest = await run(plan_of(variants=VARIANTS[:2]), tmp_path / "run", {"bf16-ngram": options})
     assert manifest.status == "complete"
-    assert [(f.level, f.code) for f in manifest.variants["bf16-ngram"].findings] == [("warning", code)]
+    found = [(f.level, f.code) for f in manifest.variants["bf16-ngram"].findings]
+    assert found == [("info", "no_forced_decode"), ("warning", code)]
 
 
 def test_the_plan_names_the_partner(plan_of: Planner) -> None:

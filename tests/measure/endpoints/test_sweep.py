@@ -38,7 +38,11 @@ async def test_servers_like_vllm_reveal_their_facts(plan_for: Planner, servers: 
     assert facts.declared == []
     assert facts.prompt_form == "token_ids"
     assert facts.lacks == []
-    assert codes(manifest.variants["q8"]) == {"device_unknown": "warning", "unknown": "warning"}
+    assert codes(manifest.variants["q8"]) == {
+        "device_unknown": "warning",
+        "unknown": "warning",
+        "no_forced_decode": "info",
+    }
     assert all(server.is_up for server in servers.values())
     assert records(tmp_path / "run", "q8")[0].logprobs is not None
 
