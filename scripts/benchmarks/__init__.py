@@ -13,7 +13,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from benchmarks import floors, judge, load, overhead, prompts, report, sharing, startup, tasks
+from benchmarks import expected, floors, judge, load, overhead, prompts, report, sharing, startup, tasks
 from benchmarks.server import Server, serve
 from kveval.measure import provenance
 
@@ -26,6 +26,7 @@ ALONE: dict[str, Callable[[], Figures]] = {
     "judge": judge.measure,
     "report": report.measure,
     "floors": floors.measure,
+    "expected": expected.measure,
 }
 WITH_ENGINE: dict[str, Callable[[Server], Awaitable[Figures]]] = {
     "overhead": overhead.measure,
