@@ -159,7 +159,7 @@ class VLLMEngine:
 
     async def facts(self) -> Facts:
         try:
-            async with httpx.AsyncClient(base_url=self.base_url, timeout=30) as client:
+            async with self.access.http(self.base_url, httpx.Timeout(30)) as client:
                 version = (await client.get("/version")).json().get("version")
                 metrics_text = (await client.get("/metrics")).text
                 models = (await client.get("/v1/models")).json()
