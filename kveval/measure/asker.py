@@ -174,7 +174,8 @@ class SampleAsker:
         async with self._looking:
             await self._read_counters()
             try:
-                await self.work.watch.look(self.session, self.work.blocks.answered)
+                blocks = self.work.blocks
+                await self.work.watch.look(self.session, blocks.answered, is_last=blocks.is_over)
             except EngineError as error:
                 # Only the last reading must succeed: it vouches for all answers since the one before.
                 if self.work.blocks.is_over:

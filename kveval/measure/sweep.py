@@ -164,14 +164,15 @@ class _Sweep:
                 self._reporter.note(f"{variant.name}: {reason}; it is {again} once more")
             try:
                 await self._launch(variant, work, launch)
-            except ServerBrokenError as error:
-                reason = str(error).removeprefix(f"{variant.name}: ")
+            except (ServerBrokenError, FactsChangedError) as error:
+                # A server that changes often breaks at the same moment, and either may be seen first.
+                reason = str(work.watch.refusal or error).removeprefix(f"{variant.name}: ")
+                if work.watch.refusal:
+                    work.watch.set_aside()
+                    self._manifest.update(variant, facts_changed=work.watch.changes)
+                    break
                 work.remaining.suspect_in_flight()
                 continue
-            except FactsChangedError as error:
-                reason = str(error).removeprefix(f"{variant.name}: ")
-                self._manifest.update(variant, facts_changed=work.watch.changes)
-                break
             except (FactsError, EngineError, ResumeError) as error:
                 if reason:
                     reason = f"{reason}; {again} once more: {error}"
@@ -225,7 +226,7 @@ class _Sweep:
                     self._reporter.note(f"{variant.name}: {error}")
             with contextlib.suppress(EngineError):
                 # Every sample is answered. If a stage broke the server, the stage says so.
-                await work.watch.look(session, work.blocks.answered)
+                await work.watch.look(session, work.blocks.answered, is_last=True)
 
     async def _establish(self, session: Session, work: Work, launch: int) -> None:
         """Writes facts, smoke answers and findings down before the first sample."""
