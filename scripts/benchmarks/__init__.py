@@ -1,7 +1,7 @@
 """Measures what kveval itself costs: one file per section of `scripts/bench`.
 
 A section is a function that returns its figures as data for JSON. To add one, list it here. The sections in
-`WITH_ENGINE` run after the others and share one server.
+`WITH_ENGINE` run after the others and share one server. The soak runs only if it is named.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from benchmarks import expected, floors, judge, load, overhead, prompts, report, sharing, startup, tasks
+from benchmarks import expected, floors, judge, load, overhead, prompts, report, sharing, soak, startup, tasks
 from benchmarks.server import Server, serve
 from kveval.measure import provenance
 
@@ -34,18 +34,27 @@ WITH_ENGINE: dict[str, Callable[[Server], Awaitable[Figures]]] = {
     "load": load.measure,
 }
 
+_SOAK = "soak"
+
 
 def main(arguments: list[str]) -> int:
-    names = [*ALONE, *WITH_ENGINE]
+    names = [*ALONE, *WITH_ENGINE, _SOAK]
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Prints one JSON document of measurements.")
-    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"all (the default), or {', '.join(names)}")
-    wanted = parser.parse_args(arguments).sections or ["all"]
+    parser.add_argument(
+        "sections", nargs="*", metavar="SECTION", help=f"all (the default) but {_SOAK}, or {', '.join(names)}"
+    )
+    soak.add_options(parser)
+    options = parser.parse_args(arguments)
+    wanted = options.sections or ["all"]
     unknown = sorted(set(wanted) - {*names, "all"})
     if unknown:
         parser.error(f"SECTION: {unknown[0]!r} is unknown; use: all, {', '.join(names)}")
-    chosen = names if "all" in wanted else wanted
+    chosen = [name for name in names if name in wanted or ("all" in wanted and name != _SOAK)]
 
     figures: Figures = {}
+    if _SOAK in chosen:
+        say("soaking")
+        figures[_SOAK] = soak.measure(options)
     for name in (name for name in ALONE if name in chosen):
         say(f"measuring {name}")
         figures[name] = ALONE[name]()
@@ -60,7 +69,8 @@ def main(arguments: list[str]) -> int:
         **figures,
     }
     print(json.dumps(document, indent=2, allow_nan=False))
-    return 0
+    soaked = figures.get(_SOAK, {})
+    return 1 if soaked.get("wrong") or soaked.get("unfinished") else 0
 
 
 async def _with_engine(names: list[str], figures: Figures) -> Figures:
