@@ -20,8 +20,8 @@ _SECONDS_BETWEEN = 1.0
 class FactsWatch:
     """Looks at the facts of one variant's server again, over all its launches.
 
-    Only answers between two readings of the same facts can be trusted. If a fact changed, or is not told any more at the
-    end, the answers since the reading before are set aside.
+    Only answers between two readings of the same facts can be trusted. If a fact changed, or is not told any more at
+    the end, the answers since the reading before are set aside.
 
     Args:
         answered: questions answered before.
