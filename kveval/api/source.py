@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,13 @@ def run_folder(config: SweepConfig) -> Path:
 def engine_for(config: SweepConfig) -> Installation:
     """Returns the engine to launch. Servers that already run need none."""
     return NOTHING_TO_LAUNCH if config.is_attached else find_installation(config.engine)
+
+
+def untrusted(problems: Sequence[Mapping[str, Any]]) -> InfrastructureError | None:
+    """Returns an error that says why the answers of a run cannot be judged. None if they can."""
+    if not problems:
+        return None
+    return InfrastructureError(f"the run cannot be judged: {'; '.join(problem['message'] for problem in problems)}")
 
 
 def incomplete(what: str, variants: Mapping[str, VariantRun] | Mapping[str, LoadVariant]) -> InfrastructureError | None:

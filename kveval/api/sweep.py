@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kveval.api.source import ConfigSource, engine_for, incomplete, read_config, run_folder
+from kveval.api.source import ConfigSource, engine_for, incomplete, read_config, run_folder, untrusted
 from kveval.config.sweep import SweepConfig
 from kveval.engines.process import check_port
 from kveval.errors import InfrastructureError, RunDirectoryError
@@ -35,7 +35,7 @@ class SweepResult:
         report: the HTML report.
         summary: scores, differences and verdicts as data for JSON.
         load: speed under load. None if the configuration has no `load`.
-        problem: why the run is incomplete. None if every variant answered every sample.
+        problem: why the run is incomplete or cannot be judged. None if every variant answered every sample.
     """
 
     path: Path
@@ -86,8 +86,8 @@ def sweep(
     console.say("planning: reading the model, building prompts")
     plan = _plan(chosen)
     manifest = run_interruptible(_ask(plan, path, resume, retry_errors, console), path)
-    problem = incomplete("run", manifest.variants)
     document = summary(path)
+    problem = incomplete("run", manifest.variants) or untrusted(document["problems"])
     load = read_load(path) if manifest.config.get("load") else None
     if load is not None:
         document["load"] = load_summary(load)

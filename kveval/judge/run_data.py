@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from kveval.config.messages import explain
 from kveval.errors import ConfigError, RunDirectoryError
 from kveval.run.directory import RunDirectory
 from kveval.run.manifest import Manifest, VariantRun
-from kveval.run.records import ids_sha256
+from kveval.run.records import SentinelRecord, ids_sha256
 
 SAMPLE_COLUMNS = (
     "sample_id", "haystack_id", "task", "family", "context_length", "prompt_tokens", "prompt_sha256", "depth_percent",
@@ -37,12 +37,14 @@ class RunData:
         samples: one row per sample, indexed by sample_id, with the columns `SAMPLE_COLUMNS`.
         records: by variant, indexed by sample_id, with the columns `RECORD_COLUMNS`. A sample without a record has no
             row.
+        sentinels: by variant, what was asked again while it was asked, in the order of asking.
     """
 
     path: Path
     manifest: Manifest
     samples: pd.DataFrame
     records: Mapping[str, pd.DataFrame]
+    sentinels: Mapping[str, tuple[SentinelRecord, ...]] = field(default_factory=dict)
 
     @property
     def baseline(self) -> VariantRun:
@@ -102,7 +104,8 @@ def load_run(path: Path) -> RunData:
                 f"{directory.records_path(variant)}: sample {unknown[0]} is not in {directory.samples_path.name}"
             )
         records[variant] = frame
-    return RunData(path, manifest, samples, records)
+    sentinels = {variant: tuple(directory.sentinel_records(variant)) for variant in manifest.variants}
+    return RunData(path, manifest, samples, records, sentinels)
 
 
 def _frame(rows: Iterable[dict[str, Any]], columns: tuple[str, ...]) -> pd.DataFrame:
@@ -164,11 +167,8 @@ def load_ended_run(path: Path) -> RunData:
     return run
 
 
-def infrastructure_problem(run: RunData, variant: VariantRun, policy: Policy) -> str | None:
-    """Returns why `variant` says nothing about quality. None if it completed and answered."""
-    stopped = incomplete_reason(variant)
-    if stopped:
-        return stopped
+def unanswered_reason(run: RunData, variant: VariantRun, policy: Policy) -> str | None:
+    """Returns why too few samples of `variant` have an answer. None if enough have one."""
     records = run.records[variant.name]
     outcomes = records["outcome"].reindex(run.asked(variant))
     lost, total = int((outcomes.isna() | (outcomes == "engine_error")).sum()), len(outcomes)

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from benchmarks import expected, floors, judge, load, overhead, prompts, report, sharing, soak, startup, tasks
+from benchmarks import expected, floors, judge, load, overhead, prompts, report, sharing, soak, startup, tasks, trust
 from benchmarks.server import Server, serve
 from kveval.measure import provenance
 
@@ -24,6 +24,7 @@ ALONE: dict[str, Callable[[], Figures]] = {
     "prompts": prompts.measure,
     "tasks": tasks.measure,
     "judge": judge.measure,
+    "trust": trust.measure,
     "report": report.measure,
     "floors": floors.measure,
     "expected": expected.measure,

@@ -9,10 +9,10 @@ import pytest
 
 import kveval
 from kveval.api import source
-from kveval.api.source import engine_for, incomplete, read_config
+from kveval.api.source import engine_for, incomplete, read_config, untrusted
 from kveval.config.sweep import validate_config
 from kveval.engines.base import NOTHING_TO_LAUNCH
-from kveval.errors import ConfigError
+from kveval.errors import ConfigError, InfrastructureError
 from kveval.run.manifest import VariantRun
 
 
@@ -58,3 +58,10 @@ def test_servers_that_run_need_no_engine(monkeypatch: pytest.MonkeyPatch) -> Non
     endpoint = {"name": "bf16", "endpoint": {"url": "http://host:8000", "model": "m"}}
     keys = {"model": "m", "variants": [endpoint], "tasks": ["t"], "context_lengths": [512]}
     assert engine_for(read_config(keys, "run", {})) is NOTHING_TO_LAUNCH
+
+
+def test_a_run_that_cannot_be_judged_is_an_error_that_names_every_problem() -> None:
+    assert untrusted([]) is None
+    error = untrusted([{"message": "a: one"}, {"message": "b: two"}])
+    assert isinstance(error, InfrastructureError)
+    assert "a: one; b: two" in str(error)

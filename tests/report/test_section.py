@@ -44,7 +44,7 @@ def test_a_new_folder_is_shown_without_any_other_change(tmp_path: Path, monkeypa
     judgement = judge_run(run)
     shown = show_sections(run, judgement)
     assert [section.name for section in shown][:3] == ["answer", "counts", "where"]
-    page = render("report.html.j2", name="run", manifest=run.manifest, policy=judgement.policy, candidates=0,
+    page = render("report.html.j2", name="run", manifest=run.manifest, policy=judgement.policy, candidates=0, void=[],
                   variants=[*run.manifest.variants.values()], sections=shown)  # fmt: skip
     assert '<li><a href="#counts">Counts</a></li>' in page
     assert "<p>40 samples</p>" in page

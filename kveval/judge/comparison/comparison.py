@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from kveval.config.judge import Policy
-from kveval.judge.comparison.endpoint import Attribution, Endpoint, Kind, endpoint
+from kveval.judge.comparison.endpoint import KIND_WORDS, Attribution, Endpoint, Kind, endpoint
 from kveval.judge.comparison.pairing import UNITS, Side, answered_by, has_right_answer
 from kveval.judge.comparison.scope import Level, Scope, in_scope
 from kveval.judge.comparison.verdict import Verdict
@@ -166,6 +166,19 @@ def at_levels(rows: Iterable[Comparison], *levels: Level) -> list[Comparison]:
     """Returns the rows at these levels, one level after the other."""
     rows = list(rows)
     return [row for level in levels for row in rows if row.scope.level == level]
+
+
+def in_words(comparison: Comparison, confidence: float) -> str:
+    """Returns '-5.7 points, 95% interval -9.2 to -2.2, 300 questions about 30 contexts'."""
+    difference = comparison.difference
+    interval = (
+        f", {confidence:.0%} interval {100 * difference.low:+.1f} to {100 * difference.high:+.1f}"
+        if difference.low is not None and difference.high is not None
+        else ""
+    )
+    size = f"{difference.n:,} questions about {difference.clusters:,} contexts"
+    kind = "" if comparison.shown.kind == "greedy" else f"{KIND_WORDS[comparison.shown.kind]} "
+    return f"{kind}{100 * (difference.delta or 0.0):+.1f} points{interval}, {size}"
 
 
 def own_score(run: RunData, variant: str, scope: Scope, *, confidence: float) -> Score:

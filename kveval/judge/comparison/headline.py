@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kveval.config.judge import Policy
-from kveval.judge.comparison.comparison import Comparison, at_levels
-from kveval.judge.comparison.endpoint import KIND_WORDS
+from kveval.judge.comparison.comparison import Comparison, at_levels, in_words
 from kveval.judge.comparison.judgement import PANELS, Judgement
 from kveval.judge.comparison.verdict import Word
 
@@ -27,8 +26,12 @@ class Headline:
 def headlines(judgement: Judgement) -> list[Headline]:
     """Returns one headline for every candidate, in the order of the run."""
     judged = [row for row in judgement.comparisons if row.verdict is not None]
-    variants = dict.fromkeys(row.variant for row in judged)
-    return [headline([row for row in judged if row.variant == name], judgement.policy) for name in variants]
+    found = []
+    for name in dict.fromkeys(row.variant for row in judged):
+        rows = [row for row in judged if row.variant == name]
+        problem = judgement.void_of(rows[0])
+        found.append(Headline(name, "undecided", problem.message) if problem else headline(rows, judgement.policy))
+    return found
 
 
 def headline(comparisons: Sequence[Comparison], policy: Policy) -> Headline:
@@ -86,16 +89,3 @@ def _where(comparisons: list[Comparison]) -> str:
 def listed(names: Sequence[str]) -> str:
     """['8K', '16K', '32K'] -> '8K, 16K and 32K'."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def in_words(comparison: Comparison, confidence: float) -> str:
-    """Returns '-5.7 points, 95% interval -9.2 to -2.2, 300 questions about 30 contexts'."""
-    difference = comparison.difference
-    interval = (
-        f", {confidence:.0%} interval {100 * difference.low:+.1f} to {100 * difference.high:+.1f}"
-        if difference.low is not None and difference.high is not None
-        else ""
-    )
-    size = f"{difference.n:,} questions about {difference.clusters:,} contexts"
-    kind = "" if comparison.shown.kind == "greedy" else f"{KIND_WORDS[comparison.shown.kind]} "
-    return f"{kind}{100 * (difference.delta or 0.0):+.1f} points{interval}, {size}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -15,6 +15,8 @@ from kveval.judge.comparison.scope import Level, Scope, in_scope, scopes
 from kveval.judge.comparison.verdict import Verdict, Word, decide, points
 from kveval.judge.run_data import RunData, policy_of
 from kveval.judge.statistics.hypothesis_tests import holm
+from kveval.judge.trust.find import find_problems, void_of
+from kveval.judge.trust.problem import Problem
 
 # Holm corrects over the rows of one panel, which are read together. Each p-value is two-sided and only a loss can fail.
 # So one panel has false fails with probability (1 - confidence) / 2 at most, and both panels with 1 - confidence.
@@ -29,12 +31,14 @@ class Judgement:
 
     Attributes:
         pairs, comparisons: every variant with the run's baseline, and the rows of these pairs.
+        problems: what broke while the run was measured.
         blessed_pairs, against_blessed: every blessed variant with its own answers in the blessed run, and the rows.
     """
 
     policy: Policy
     pairs: tuple[VariantPair, ...]
     comparisons: tuple[Comparison, ...]
+    problems: tuple[Problem, ...] = ()
     blessed_pairs: tuple[VariantPair, ...] = ()
     against_blessed: tuple[Comparison, ...] = ()
 
@@ -42,23 +46,38 @@ class Judgement:
         """Returns the rows of `variant` at these levels, one level after the other."""
         return at_levels((row for row in self.comparisons if row.variant == variant), *levels)
 
+    def problems_of(self, *variants: str) -> list[Problem]:
+        """Returns what broke in these variants, in the order of `variants`."""
+        return [problem for name in variants for problem in self.problems if problem.variant == name]
+
+    def void_of(self, comparison: Comparison) -> Problem | None:
+        """Returns the problem that makes `comparison` worthless. None if it can be judged."""
+        return void_of(self.problems, comparison.variant, comparison.against)
+
 
 def judge_run(run: RunData, policy: Policy | None = None, blessed_pairs: Iterable[VariantPair] = ()) -> Judgement:
     """Compares every variant of `run` with its baseline, and judges its candidates, by the run's own policy by default.
 
-    Holm corrects over the run's own pairs and `blessed_pairs` together.
+    Holm corrects over the run's own pairs and `blessed_pairs` together. Rows whose answers a problem makes worthless
+    are undecided, whatever their numbers say.
 
     Raises:
         ConfigError: the policy in the run's configuration is not allowed.
     """
     policy = policy or policy_of(run.manifest)
     pairs, blessed_pairs = tuple(pairs_with_baseline(run)), tuple(blessed_pairs)
-    comparisons = judge_pairs([*pairs, *blessed_pairs], policy)
+    rows = _compare([*pairs, *blessed_pairs], policy)
     blessed = {pair.against for pair in blessed_pairs}
+    own = [(row, p.get(row.shown.kind)) for _, row, p in rows if row.against not in blessed]
+    problems = find_problems(run, own, policy)
+    comparisons = [
+        _judged(pair, row, policy, p, void_of(problems, pair.variant, pair.against)) for pair, row, p in rows
+    ]
     return Judgement(
         policy,
         pairs,
         tuple(row for row in comparisons if row.against not in blessed),
+        problems,
         blessed_pairs,
         tuple(row for row in comparisons if row.against in blessed),
     )
@@ -66,15 +85,22 @@ def judge_run(run: RunData, policy: Policy | None = None, blessed_pairs: Iterabl
 
 def judge_pairs(pairs: Iterable[VariantPair], policy: Policy) -> list[Comparison]:
     """Compares each pair at every level. Pairs that are judged get verdicts, with Holm over each panel of them."""
-    pairs = list(pairs)
+    return [_judged(pair, row, policy, p, None) for pair, row, p in _compare(pairs, policy)]
+
+
+def _compare(pairs: Iterable[VariantPair], policy: Policy) -> list[tuple[VariantPair, Comparison, dict[Kind, float]]]:
+    """Returns every row without its verdict, and its p-values after Holm. A row that gets no verdict has none."""
     rows = [
         (pair, compare(in_scope(pair.table, scope), pair.variant, pair.against, scope, policy=policy,
                           control=pair.control))
         for pair in pairs
         for scope in scopes(pair.table)
     ]  # fmt: skip
-    adjusted = _adjusted([(pair, comparison) for pair, comparison in rows if pair.judged], policy)
-    return [_judged(pair, comparison, policy, adjusted) if pair.judged else comparison for pair, comparison in rows]
+    adjusted = _adjusted([(pair, row) for pair, row in rows if pair.judged], policy)
+    return [
+        (pair, row, {kind: p for (of, scope, kind), p in adjusted.items() if (of, scope) == (id(pair), row.scope)})
+        for pair, row in rows
+    ]
 
 
 PValues = dict[tuple[int, Scope, Kind], float]
@@ -99,16 +125,19 @@ def _adjusted(rows: list[tuple[VariantPair, Comparison]], policy: Policy) -> PVa
     return adjusted
 
 
-def _judged(pair: VariantPair, comparison: Comparison, policy: Policy, adjusted: PValues) -> Comparison:
+def _judged(
+    pair: VariantPair, comparison: Comparison, policy: Policy, p_holm: Mapping[Kind, float], void: Problem | None
+) -> Comparison:
     """Returns the comparison with its verdict: the worst of those that rest on one kind of score each."""
+    if not pair.judged:
+        return comparison
+    if void:
+        return replace(comparison, verdict=Verdict("undecided", void.message, policy.margin))
     if comparison.unscored and not comparison.asked:
         return replace(
             comparison, verdict=Verdict("undecided", pair.obstacle or _not_scored(comparison), policy.margin)
         )
-    verdicts = [
-        (one, _verdict(pair, one, policy, adjusted.get((id(pair), comparison.scope, one.kind))))
-        for one in comparison.evidence(policy)
-    ]
+    verdicts = [(one, _verdict(pair, one, policy, p_holm.get(one.kind))) for one in comparison.evidence(policy)]
     shown, verdict = min(verdicts, key=lambda found: _WORST_FIRST.index(found[1].word))
     contradiction = _contradiction(comparison, shown, verdict, policy)
     if contradiction:

@@ -14,7 +14,7 @@ from kveval.judge.comparison.headline import headline
 from kveval.judge.comparison.judgement import Judgement
 from kveval.judge.comparison.pairing import VariantPair
 from kveval.judge.gate import rules
-from kveval.judge.run_data import RunData, infrastructure_problem
+from kveval.judge.run_data import RunData
 
 State = Literal["pass", "undecided", "infrastructure", "regression"]
 WORST_LAST: tuple[State, ...] = ("pass", "undecided", "infrastructure", "regression")
@@ -52,13 +52,12 @@ class Check:
         return next(iter(at_levels(self.comparisons, "overall")), None)
 
 
-def check_pair(kind: str, pair: VariantPair, must_answer: Iterable[str], run: RunData, judgement: Judgement) -> Check:
+def check_pair(kind: str, pair: VariantPair, must_answer: Iterable[str], judgement: Judgement) -> Check:
     """Returns the check of `pair`: what its headline says, or what broke in the variants that `must_answer`."""
     policy, compared = judgement.policy, (*judgement.comparisons, *judgement.against_blessed)
     rows = tuple(row for row in compared if (row.variant, row.against) == (pair.variant, pair.against))
     answer = headline(rows, policy)
-    problems = (infrastructure_problem(run, run.manifest.variants[name], policy) for name in must_answer)
-    problem = next((found for found in problems if found), None)
+    problem = next((found.message for found in judgement.problems_of(*must_answer)), None)
     state: State = "regression" if answer.word == "fail" else answer.word
     reason, blocks = answer.reason, True
     if problem:

@@ -13,7 +13,6 @@ from kveval.judge.blessed.against_blessed import changes, check_comparable, pair
 from kveval.judge.blessed.bless import Blessed, load_blessed
 from kveval.judge.comparison.judgement import Judgement, judge_run
 from kveval.judge.comparison.pairing import VariantPair
-from kveval.judge.comparison.verdict import points
 from kveval.judge.evidence.cold import cold_comparisons
 from kveval.judge.gate.check import EXIT_CODES, WORST_LAST, Check, State, find_rules
 from kveval.judge.run_data import RunData, load_ended_run, policy_of
@@ -100,21 +99,8 @@ def notes(run: RunData, blessed: Blessed | None, judgement: Judgement) -> Iterat
     for check in cold_comparisons(run):
         if check.finding:
             yield check.finding.model_copy(update={"message": f"{check.variant}: {check.finding.message}"})
-    yield from _unequal_control(run, judgement)
     unused = sorted(set(policy.margins) - set(run.samples["family"]))
     if unused:
         yield Finding.warning("unused_margin", f"no family of this run is called {', '.join(unused)}")
     if blessed:
         yield from changes(run, blessed, policy)
-
-
-def _unequal_control(run: RunData, judgement: Judgement) -> Iterator[Finding]:
-    for comparison in judgement.of(run.aa.name, "overall") if run.aa else ():
-        delta, p = comparison.difference.delta, comparison.difference.p
-        if delta is None or p is None or p >= 1 - judgement.policy.confidence or abs(delta) <= judgement.policy.margin:
-            continue
-        yield Finding.warning(
-            "unequal_control",
-            f"the baseline's second run differs from the first by {points(delta)} points, which is more "
-            "than the margin, so a candidate's difference may not come from its cache",
-        )

@@ -91,7 +91,7 @@ def paired_difference(
     assumed = 1 + (design_effect(first, codes) - 1) / (1 + differing)
     sparse_low, sparse_high, sparse_se = sparse_bounds(delta, square, n / assumed, confidence=confidence)
     sparse_p = 2 * float(special.ndtr(-abs(sparse_low + sparse_high) / 2 / sparse_se))
-    floored_se = max(se, sparse_se)
+    floored_se = max(se, sparse_se) if rare else se
     floored_p = _t_p(delta, floored_se, count)
     half = float(special.stdtrit(count - 1, 0.5 + confidence / 2))
     method: Method

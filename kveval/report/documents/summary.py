@@ -26,9 +26,10 @@ _MOST_DIFFERENCES = 20
 def summary(run_dir: Path, policy: Policy | None = None) -> dict[str, Any]:
     """Returns the run as a strict JSON document.
 
-    Its keys are ``version, run_id, status, partial, baseline, policy, headlines, variants, rows, speculation`` and
-    ``prefix_cache``. There is one row per variant and context length, and one overall (``context_length`` None). Scores
-    are in [0, 1], differences in [-1, 1] (candidate - baseline). None stands beside a reason.
+    Its keys are ``version, run_id, status, partial, baseline, policy, problems, headlines, variants, rows,
+    speculation`` and ``prefix_cache``. There is one row per variant and context length, and one overall
+    (``context_length`` None). Scores are in [0, 1], differences in [-1, 1] (candidate - baseline). None stands beside a
+    reason.
 
     Raises:
         RunDirectoryError: `run_dir` is not a run directory, or it is broken.
@@ -42,6 +43,7 @@ def summary(run_dir: Path, policy: Policy | None = None) -> dict[str, Any]:
         "partial": manifest.status != "complete",
         "baseline": manifest.baseline,
         "policy": judgement.policy.model_dump(),
+        "problems": [asdict(problem) for problem in judgement.problems],
         "headlines": [asdict(headline) for headline in headlines(judgement)],
         "variants": {name: variant_row(variant) for name, variant in manifest.variants.items()},
         "rows": [*_baseline_rows(run, judgement.policy), *_rows(run, judgement)],

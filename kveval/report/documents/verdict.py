@@ -40,6 +40,7 @@ def verdict(gate: Gate) -> dict[str, Any]:
         if blessed
         else None,
         "policy": gate.policy.model_dump(),
+        "problems": [asdict(problem) for problem in gate.judgement.problems],
         "checks": [_check(gate, check) for check in gate.checks],
         "notes": [note.model_dump() for note in gate.notes],
         "variants": {name: variant_row(variant) for name, variant in manifest.variants.items()},
@@ -66,6 +67,7 @@ def no_verdict(error: KvevalError, path: str) -> dict[str, Any]:
         "run": {"path": path},
         "blessed": None,
         "policy": None,
+        "problems": [],
         "checks": [],
         "notes": [],
         "variants": {},

@@ -41,6 +41,7 @@ def build_report(run_dir: Path, out: Path | None = None, policy: Policy | None =
         name=run_dir.resolve().name,
         manifest=run.manifest,
         policy=judgement.policy,
+        void=[problem.message for problem in judgement.problems if problem.is_void],
         variants=run.baseline_first,
         candidates=len(headlines(judgement)),
         sections=show_sections(run, judgement),

@@ -45,7 +45,7 @@ def summary_table(run_dir: Path, policy: Policy | None = None) -> RenderableType
     header = _grid()
     headings = ("context", "questions/contexts", "score", f"difference [{confidence:.0%}]", "lost/gained", "verdict")
     header.add_row(*(Text(heading, style="bold underline") for heading in headings))
-    parts: list[RenderableType] = [*_notices(run), Text(visible(title), style="bold"), Text(), header]
+    parts: list[RenderableType] = [*_notices(run, judgement), Text(visible(title), style="bold"), Text(), header]
     for variant in run.baseline_first:
         details = ", ".join(part for part in (storage_label(variant.facts), capacity_label(variant.facts)) if part)
         parts.append(Text.assemble((visible(variant.name), "bold"), "  ", (visible(details), "dim")))
@@ -113,13 +113,16 @@ def _verdict_cell(row: Comparison, variant: VariantRun) -> Text:
     return Text(variant.status if not_measured else row.verdict.word, style=STYLES[row.verdict.word])
 
 
-def _notices(run: RunData) -> Iterator[Text]:
+def _notices(run: RunData, judgement: Judgement) -> Iterator[Text]:
     if run.manifest.status != "complete":
         yield Text(f"PARTIAL: this run is {run.manifest.status}; nothing below is final", style="bold yellow")
     for name, variant in run.manifest.variants.items():
         if variant.status != "complete":
             reason = f": {visible(variant.reason)}" if variant.reason else ""
             yield Text(f"{visible(name)} is {variant.status}{reason}", style="bold red")
+    for problem in judgement.problems:
+        if problem.is_void:
+            yield Text(f"NOT JUDGED: {visible(problem.message)}", style="bold red")
 
 
 def _reasons(run: RunData, judgement: Judgement) -> Iterator[RenderableType]:

@@ -50,16 +50,15 @@ def test_a_run_without_candidates_is_not_judged(tmp_path: Path) -> None:
     assert "no variant to compare" in result.text
 
 
-def test_a_second_run_that_differs_from_the_first_is_noted(tmp_path: Path) -> None:
+def test_a_second_run_that_differs_from_the_first_is_infrastructure(tmp_path: Path) -> None:
     path = make_run(
         tmp_path / "run",
         answers={**GOOD, "bf16-aa": losing(0.2)},
         variants={"bf16-aa": {"role": "aa", "of": "bf16"}},
     )
-    assert kveval("gate", path).code == 0
-    (note,) = document(path)["notes"]
-    assert note["code"] == "unequal_control"
-    assert "the baseline's second run differs from the first" in note["message"]
+    result = kveval("gate", path)
+    assert result.code == 3
+    assert "the baseline's second run differs from the first" in result.text
     assert document(path)["noise"]["lost"] > 50
 
 

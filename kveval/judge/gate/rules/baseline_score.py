@@ -14,6 +14,9 @@ from kveval.judge.run_data import RunData
 
 def check_baseline_score(run: RunData, judgement: Judgement) -> Iterator[Check]:
     baseline, minimum = run.manifest.baseline, judgement.policy.min_baseline_score
+    if any(problem.is_void for problem in judgement.problems_of(baseline)):
+        # Its score is that of a broken server.
+        return
     score = own_score(run, baseline, Scope("overall"), confidence=judgement.policy.confidence)
     if not minimum or score.mean is None:
         return

@@ -9,9 +9,9 @@ from kveval.judge.gate.check import Check, Rule, check_pair
 from kveval.judge.run_data import RunData
 
 
-def check_blessed(run: RunData, judgement: Judgement) -> Iterator[Check]:
+def check_blessed(_: RunData, judgement: Judgement) -> Iterator[Check]:
     for pair in judgement.blessed_pairs:
-        yield check_pair("blessed", pair, [pair.variant], run, judgement)
+        yield check_pair("blessed", pair, [pair.variant], judgement)
 
 
 RULE = Rule(position=50, check=check_blessed)

@@ -14,7 +14,7 @@ KIND = "quantization"
 def check_quantization(run: RunData, judgement: Judgement) -> Iterator[Check]:
     for pair in judgement.pairs:
         if pair.judged:
-            yield check_pair(KIND, pair, [pair.variant, run.manifest.baseline], run, judgement)
+            yield check_pair(KIND, pair, [pair.variant, run.manifest.baseline], judgement)
 
 
 RULE = Rule(position=40, check=check_quantization)

@@ -1,4 +1,4 @@
-"""Checks that the run was not cut short and that its baseline completed."""
+"""Checks that the run was not cut short."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ from collections.abc import Iterator
 
 from kveval.judge.comparison.judgement import Judgement
 from kveval.judge.gate.check import Check, Rule
-from kveval.judge.run_data import RunData, infrastructure_problem
+from kveval.judge.run_data import RunData
 
 
-def check_run_completed(run: RunData, judgement: Judgement) -> Iterator[Check]:
+def check_run_completed(run: RunData, _: Judgement) -> Iterator[Check]:
     manifest = run.manifest
     if manifest.status != "complete" and all(v.status == "complete" for v in manifest.variants.values()):
         yield Check("run", manifest.run_id, "infrastructure", f"the run is {manifest.status}: it was cut short")
-    problem = infrastructure_problem(run, run.baseline, judgement.policy)
-    if problem:
-        yield Check("run", manifest.baseline, "infrastructure", problem)
 
 
 RULE = Rule(position=10, check=check_run_completed)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kveval.judge.comparison.comparison import Comparison
-from kveval.judge.comparison.headline import Headline, headlines, held_to, in_words, listed
+from kveval.judge.comparison.comparison import Comparison, in_words
+from kveval.judge.comparison.headline import Headline, headlines, held_to, listed
 from kveval.judge.comparison.judgement import Judgement
 from kveval.judge.run_data import RunData
 from kveval.report.labels import length_label, proven_safe, what_decides, word_of
@@ -56,16 +56,17 @@ def _conclusion(run: RunData, judgement: Judgement, headline: Headline) -> Concl
     variant = run.manifest.variants[headline.variant]
     overall, cells = judgement.of(variant.name, "overall"), judgement.of(variant.name, "cell")
     rows = judgement.of(variant.name, "length", "overall")
+    is_void = any(judgement.void_of(row) for row in overall)
     return Conclusion(
         variant=variant,
         headline=headline,
         sentence=sentence(judgement, headline),
-        proven_safe=proven_safe(judgement.of(variant.name, "length")),
+        proven_safe="not known: not judged" if is_void else proven_safe(judgement.of(variant.name, "length")),
         memory=memory(variant, run.baseline),
-        what_decides=what_decides(rows),
-        labels=labels(variant, run.baseline, overall, len(cells)),
+        what_decides=[] if is_void else what_decides(rows),
+        labels=[*(["not judged"] if is_void else []), *labels(variant, run.baseline, overall, len(cells))],
         caveats=caveats(variant),
-        cause=next((_cause(row) for row in overall), None),
+        cause=None if is_void else next((_cause(row) for row in overall), None),
         is_measured=any(row.difference.n for row in overall),
         rows=tuple(rows),
         families=tuple(judgement.of(variant.name, "family")),
@@ -135,7 +136,7 @@ SECTION = Section("The answer", 10, conclusions, link="Answer")
 def sentence(judgement: Judgement, headline: Headline) -> str:
     """Returns 'pass up to 2K; fails at 8K: -14.0 points, 95% interval -19.4 to -8.6, 300 questions about ...'."""
     lengths, overall = judgement.of(headline.variant, "length"), judgement.of(headline.variant, "overall")
-    if not any(row.difference.n for row in overall):
+    if not any(row.difference.n for row in overall) or any(judgement.void_of(row) for row in overall):
         return f"{headline.reason}."
     if headline.word == "undecided":
         return f"{in_words(overall[0], judgement.policy.confidence)}; {headline.reason}."

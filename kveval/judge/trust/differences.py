@@ -1,0 +1,77 @@
+"""Finds differences that no cache format can cause: of the baseline to itself, and gains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kveval.config.judge import Policy
+from kveval.judge.comparison.comparison import Comparison, in_words
+from kveval.judge.comparison.verdict import p_label, points
+from kveval.judge.run_data import RunData
+from kveval.judge.trust.problem import Problem
+
+GAIN_LEVEL = 0.01
+"""Below this p-value, corrected by Holm like that of a loss, a gain beyond the margin is no chance."""
+
+
+def unequal_control(run: RunData, rows: Iterable[Comparison], policy: Policy) -> Problem | None:
+    """Returns the problem of a baseline whose second run differs from the first.
+
+    The same test that fails a candidate: beyond the margin, and "no difference" is rejected at the policy's confidence.
+    Two runs of one setting have no such difference, so one of the two is not what it is said to be, and it is not known
+    which. Without any change, this happens in at most 1 - confidence of nights, and less, because the difference must
+    also be larger than the margin.
+    """
+    for row in rows:
+        if run.aa is None or row.variant != run.aa.name or row.scope.level != "overall":
+            continue
+        delta, p = row.difference.delta, row.difference.p
+        if delta is None or p is None or p >= 1 - policy.confidence or abs(delta) <= policy.margin:
+            return None
+        message = (
+            f"{row.against}: the baseline's second run differs from the first by more than the margin of "
+            f"{points(policy.margin)} points and not by chance: {in_words(row, policy.confidence)}. A candidate's "
+            "difference need not come from its cache"
+        )
+        return Problem(row.against, "unequal_control", message)
+    return None
+
+
+def impossible_gains(
+    run: RunData, rows: Iterable[tuple[Comparison, float | None]], policy: Policy
+) -> Iterator[Problem]:
+    """Yields one problem for every variant that gains what no cache format can give.
+
+    A lossy cache holds less of the context than the baseline's, so it can answer a question better only by chance, and
+    chance takes as many answers as it gives. The errors of a paired difference contain that chance, and the noise of
+    both runs. So a gain beyond the margin whose p-value stays below `GAIN_LEVEL` after Holm shows that something else
+    differs: the baseline is broken, or the servers are not equal but for the cache. Without any change, at most half of
+    `GAIN_LEVEL` of nights have one in each of the two panels that Holm covers. A variant with its own model is left
+    out, and so is the A/A run, which `unequal_control` judges.
+
+    Args:
+        rows: each with its corrected p-value. Rows that get no verdict have none; of these only the overall row counts.
+    """
+    largest: dict[str, tuple[Comparison, float]] = {}
+    for row, corrected in rows:
+        variant = run.manifest.variants[row.variant]
+        if variant.role == "aa" or has_own_model(run, row.variant):
+            continue
+        p = corrected if corrected is not None or row.scope.level != "overall" else row.difference.p
+        delta = row.difference.delta
+        if p is None or delta is None or delta <= policy.margin or p >= GAIN_LEVEL:
+            continue
+        if row.variant not in largest or delta > (largest[row.variant][0].difference.delta or 0.0):
+            largest[row.variant] = row, p
+    for name, (row, p) in largest.items():
+        place = "" if row.scope.level == "overall" else f" at {row.scope}"
+        message = (
+            f"{name}: scores better than the baseline{place}: {in_words(row, policy.confidence)} ({p_label(p)} after "
+            "Holm). No cache format causes that: the baseline is broken, or the servers differ in more than the cache"
+        )
+        yield Problem(name, "impossible_gain", message)
+
+
+def has_own_model(run: RunData, variant: str) -> bool:
+    """Whether the configuration gives `variant` another model than the baseline's."""
+    return bool(run.manifest.variants[variant].spec.get("model") != run.baseline.spec.get("model"))
