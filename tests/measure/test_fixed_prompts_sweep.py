@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from support.scripted import Oracle, Reply, ScriptedEngines
+from support.scripted import Oracle, Reply, ScriptedEngines, always
 from support.sweeps import Planner, run
 
 from kveval.errors import ConfigError, PlanError, ResumeError
@@ -205,3 +205,17 @@ def test_the_engine_has_room_for_the_smoke_questions(plan_of: Planner, tmp_path:
     assert plan_of(tasks=[rows_file(tmp_path, short)]).max_model_len == 512
     plan = plan_of(tasks=[rows_file(tmp_path, [{**short[0], "prompt": PAGE}])])
     assert plan.max_model_len == len(plan.samples[0].prompt) + 16 + 8
+
+
+async def test_a_question_that_names_its_answer_is_found_before_anything_is_asked(
+    plan_of: Planner, tmp_path: Path
+) -> None:
+    rows = [{"prompt": f"Ticket {i}. Is it allowed, yes or no?", "answer": "no"} for i in range(4)]
+    plan = plan_of(tasks=[rows_file(tmp_path, rows)])
+    assert any("question names their answer: 4" in note for note in describe(plan)["notes"])
+    engines = ScriptedEngines(Oracle(plan))
+    engines.handlers["fp8"] = always(Reply("yes or no?"))
+    manifest = await run(plan, tmp_path / "run", engines)
+    assert "question_names_answer" in {finding.code for finding in manifest.variants["bf16"].findings}
+    records = list(RunDirectory(tmp_path / "run").records("fp8"))
+    assert {(record.outcome, record.score) for record in records} == {("wrong", 0.0)}

@@ -76,11 +76,13 @@ class ChatOutput:
     def completion_choice(self, choice: Mapping[str, Any]) -> dict[str, Any]:
         """Adds a chunk, or a whole message, and returns it as the completion endpoint would spell it."""
         delta = choice.get("delta") or choice.get("message") or {}
-        said = delta.get("content") or ""
+        said, thought = _said_and_thought(delta.get("content") or "")
         self.content += said
-        thought = delta.get("reasoning") or delta.get("reasoning_content") or ""
+        thought = delta.get("reasoning") or delta.get("reasoning_content") or thought
         self.reasoning += thought
-        for part in delta.get("tool_calls") or ():
+        # A server of the time before tools calls one function.
+        calls = delta.get("tool_calls") or [{"function": one} for one in [delta.get("function_call")] if one]
+        for part in calls:
             self._take_call(part, is_whole="message" in choice)
         tokens, alternatives = [], []
         for entry in (choice.get("logprobs") or {}).get("content") or ():
@@ -90,7 +92,7 @@ class ChatOutput:
             tokens = [f"token_id:{int(token)}" for token in choice.get("token_ids") or ()]
         return {
             "text": said,
-            "is_output": bool(thought or delta.get("tool_calls")),
+            "is_output": bool(thought or calls),
             "finish_reason": choice.get("finish_reason"),
             "logprobs": {"tokens": tokens, "top_logprobs": alternatives} if tokens else None,
         }
@@ -106,7 +108,22 @@ class ChatOutput:
             return
         call = begun[-1]
         call.name = call.name or name
-        call.arguments = call.arguments + arguments if isinstance(arguments, str) else arguments
+        if arguments:
+            call.arguments = call.arguments + arguments if isinstance(arguments, str) else arguments
+
+
+def _said_and_thought(content: Any) -> tuple[str, str]:
+    """Returns what a content says and what it thinks. Mistral's API gives a list of parts of both kinds."""
+    if not isinstance(content, list):
+        return content, ""
+    said = thought = ""
+    for part in content:
+        if part.get("type") == "thinking":
+            inner = part["thinking"]
+            thought += inner if isinstance(inner, str) else _said_and_thought(inner)[0]
+        else:
+            said += part.get("text") or ""
+    return said, thought
 
 
 def _value(arguments: Any) -> Any:

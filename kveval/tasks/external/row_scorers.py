@@ -18,6 +18,7 @@ import regex
 
 from kveval.tasks.scoring.call_match import same_in_any_order
 from kveval.tasks.scoring.calls import UnreadableCallsError, calls_in, is_silent
+from kveval.tasks.scoring.echo import question_in, without_echo
 from kveval.tasks.scoring.json_answers import json_values, loads, same_json
 from kveval.tasks.scoring.reasoning import answer_of
 from kveval.tasks.scoring.text import PROSE
@@ -42,21 +43,38 @@ class RowScorer:
             use, for an answer that no model could ever give. None where a row has no answer.
         takes_null: whether null is an answer.
         needs_tools: whether a row must have tools.
+        counts_echoes: whether an output that repeats the question may be right.
     """
 
     score: Callable[[str, Sequence[str]], Metrics]
     reference: Callable[[Any], str] | None
     takes_null: bool = False
     needs_tools: bool = False
+    counts_echoes: bool = True
 
 
 def score_row(doc: Mapping[str, Any], output: str) -> Metrics:
     """Returns the metrics of an output; none when the row is not scored.
 
     Args:
-        doc: ``scorer``, a key of `SCORERS`, and ``answers``, made by its `RowScorer.reference`.
+        doc: ``scorer``, a key of `SCORERS`, and ``answers``, made by its `RowScorer.reference`; ``question``, the end
+            of the prompt, if it is known.
     """
-    return SCORERS[doc["scorer"]].score(answer_of(output), doc["answers"])
+    scorer, answer = SCORERS[doc["scorer"]], answer_of(output)
+    if not scorer.counts_echoes:
+        answer = without_echo(answer, prompt_end(doc), doc["answers"])
+    return scorer.score(answer, doc["answers"])
+
+
+def prompt_end(doc: Mapping[str, Any]) -> str:
+    """Returns the end of a row's prompt, as far as its sample keeps it."""
+    return str(doc.get("question", "")).removeprefix(f"{doc.get('source')}: ")
+
+
+def echo_is_right(doc: Mapping[str, Any]) -> bool:
+    """Returns whether the question of a row names its answer, so that repeating the question would be right."""
+    question = question_in(prompt_end(doc))
+    return SCORERS[doc["scorer"]].score(question, doc["answers"]).get("score") == 1.0
 
 
 def contains_answer(answer: str, references: Sequence[str]) -> Metrics:
@@ -181,7 +199,7 @@ def _calls(answer: Any) -> str:
 
 
 SCORERS = {
-    "contains": RowScorer(contains_answer, _words),
+    "contains": RowScorer(contains_answer, _words, counts_echoes=False),
     "exact": RowScorer(is_answer, _text),
     "json": RowScorer(is_json, _json, takes_null=True),
     "regex": RowScorer(matches, _pattern),

@@ -11,16 +11,21 @@ from typing import Any
 from kveval.tasks.scoring.json_answers import json_values, loads
 from kveval.tasks.scoring.text import VALUES
 
-_NAMES = ("name", "function")
+_NAMES = ("name", "function", "tool_name")
 _ARGUMENTS = ("arguments", "parameters")
 _KEYS = {*_NAMES, *_ARGUMENTS}
 _FENCE = re.compile(r"```(?:[\w-]*[ \t]*\n)?(.*?)(?:```)?\Z", re.DOTALL)
-# A name before its arguments as JSON: Llama's <function=f>{...}, Mistral's [TOOL_CALLS]f[ARGS]{...} and ReAct's Action.
+# A name before its arguments as JSON: Llama's <function=f>{...}, Mistral's [TOOL_CALLS]f[ARGS]{...}, ReAct's Action,
+# gpt-oss's to=functions.f {...}, Kimi's functions.f:0<|...|>{...} and DeepSeek's.
 _MARKED = re.compile(
     r"""
       <function=([\w.-]+)>\s*
     | \[TOOL_CALLS\]\s*([\w.-]+)(?:\[CALL_ID\]\w+)?(?:\[ARGS\])?\s*
     | ^[ \t]*Action:[ \t]*`?([\w.-]+)`?[ \t]*\n[ \t]*Action\ Input:\s*
+    | \bto=functions\.([\w.-]+)\s+(?:json\b\s*)?(?=\{)
+    | (?<![\w.-])(?:functions\.)?([\w.-]{1,99}):\d{1,9}\s*<\|tool_call_argument_begin\|>\s*
+    | function<｜tool▁sep｜>([\w.-]+)\s*```json\s*
+    | (?<=[｜>])([\w.-]{1,99})<｜tool▁sep｜>(?=\s*\{)\s*
     """,
     re.VERBOSE | re.MULTILINE,
 )
@@ -29,8 +34,8 @@ _UNMARKED = re.compile(r"(?:\A|(?<=\}))\s*([A-Za-z_][\w.-]*)(?=\{)")
 # These look like a call even if it cannot be read: the keys of a call, and the marks of models' own formats.
 _JSON_ATTEMPT = re.compile(r"""["'](?:name|function|arguments|parameters|tool_calls)["']\s*:""")
 _MARK = re.compile(
-    r"<[|｜]?(?:tool[_▁]call|function\b|function_call|invoke\b|python_tag)|\[TOOL_CALLS\]|\bto=functions\."
-    r"|^[ \t]*Action Input:",
+    r"<[|｜]?(?:[\w:|｜▁.]{0,24}?(?:tool[_▁]|tools_prefix|function[_s=]|function\b|invoke\b|START_ACTION)|python_tag)"
+    r"|<\|(?:open\|>\s*tools|action_start)|\[TOOL_CALLS\]|\bto=functions\.|^[ \t]*Action Input:",
     re.MULTILINE,
 )
 # An empty list of calls says that nothing is called.

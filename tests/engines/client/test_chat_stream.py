@@ -200,3 +200,26 @@ def test_whole_calls_need_no_index() -> None:
     calls = [_part('{"r": 1}', "area"), _part({"r": 2}, "area")]
     output.completion_choice({"message": {"tool_calls": calls}, "finish_reason": "tool_calls"})
     assert json.loads(output.text) == [{"name": "area", "arguments": {"r": number}} for number in (1, 2)]
+
+
+def test_the_call_of_a_server_of_the_time_before_tools_is_read() -> None:
+    streamed, whole = ChatOutput(), ChatOutput()
+    for part in ({"name": "area", "arguments": ""}, {"arguments": '{"r": '}, {"arguments": "1}"}):
+        streamed.completion_choice({"delta": {"function_call": part}})
+    message = {"content": None, "function_call": {"name": "area", "arguments": {"r": 1}}}
+    whole.completion_choice({"message": message, "finish_reason": "function_call"})
+    assert json.loads(streamed.text) == json.loads(whole.text) == [{"name": "area", "arguments": {"r": 1}}]
+
+
+def test_an_empty_part_after_arguments_as_an_object_changes_nothing() -> None:
+    output = ChatOutput()
+    for part in (_part({"r": 1}, "area", index=0, id="a"), _part("", index=0)):
+        output.completion_choice({"delta": {"tool_calls": [part]}})
+    assert json.loads(output.text) == [{"name": "area", "arguments": {"r": 1}}]
+
+
+def test_a_content_of_parts_says_what_is_thought_and_what_is_said() -> None:
+    output = ChatOutput()
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "it is 1"}]}
+    output.completion_choice({"message": {"content": [thought, {"type": "text", "text": "It is 2."}]}})
+    assert output.text == "<think>it is 1</think>It is 2."

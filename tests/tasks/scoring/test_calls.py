@@ -1,11 +1,16 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from support import DATA
 
 from kveval.tasks.scoring.calls import UnreadableCallsError, calls_in, calls_text, is_silent, statements_of
+from kveval.tasks.scoring.reasoning import answer_of
 
+WRITTEN = yaml.safe_load((DATA / "written_calls.yaml").read_text(encoding="utf-8"))
+CALL = {"name": "get_w", "arguments": {"city": "Oslo", "days": 2}}
 json_like = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
@@ -43,3 +48,14 @@ def test_source_is_read_as_statements():
 @pytest.mark.parametrize("source", ["def f(:", "It is not stated.", "x = '", "\0", "(" * 5000])
 def test_anything_else_is_not_python(source):
     assert statements_of(source) is None
+
+
+@pytest.mark.parametrize("text", WRITTEN["readable"])
+def test_calls_are_read_in_the_forms_of_models_whose_server_has_no_parser(text):
+    assert {str(call) for call in calls_in(answer_of(text))} == {str(CALL)}
+
+
+@pytest.mark.parametrize("text", WRITTEN["unreadable"])
+def test_a_form_that_cannot_be_read_is_an_attempt_and_never_silence(text):
+    with pytest.raises(UnreadableCallsError):
+        calls_in(answer_of(text))
