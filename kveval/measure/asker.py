@@ -128,7 +128,9 @@ class SampleAsker:
         finally:
             seconds = time.monotonic() - started
             await self._read_counters()
-            planned = planned_hit_tokens(self._answered, self.session.facts.block_size or 16)
+            block_size = self.session.facts.block_size or 16
+            planned = planned_hit_tokens(self._answered, block_size)
+            planned += self._expected.planned_hit_tokens(self._answered, block_size)
             self.counted = Counted(self._log, seconds, planned)
 
     def _in_order(self, samples: list[Sample]) -> list[HaystackSamples]:

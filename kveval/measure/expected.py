@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -27,6 +27,20 @@ class ExpectedAsker:
     def __init__(self, references: Mapping[str, PlannedReferences], decoder: ForcedDecoder | None) -> None:
         self._references = references
         self._decoder = decoder
+
+    def planned_hit_tokens(self, samples: Iterable[Sample], block_size: int) -> int:
+        """Returns the prompt tokens that come from the cache when the references of `samples` are forced.
+
+        The question was answered just before, so all whole blocks of its prompt do, but for its last token.
+        """
+        if self._decoder is None:
+            return 0
+        planned = ((sample, self._references.get(sample.sample_id)) for sample in samples)
+        return sum(
+            (len(sample.prompt) - 1) // block_size * block_size * len(references.texts)
+            for sample, references in planned
+            if references is not None
+        )
 
     async def complete(self, record: Record, sample: Sample) -> Record:
         """Returns the record with its expected score, or with the reason why there is none.

@@ -103,3 +103,12 @@ async def test_a_sample_that_the_engine_did_not_answer_is_not_forced(plan_of: Pl
         "engine_error": True,
         "correct": False,
     }
+
+
+async def test_forced_texts_are_planned_to_come_from_the_prefix_cache(plan_of: Planner, tmp_path: Path) -> None:
+    options = {"variants": ["bf16"], "samples": 2, "tasks": ["niah_single"], "aa_share": 0}
+    plan = plan_of(**options)
+    forced = await run(plan, tmp_path / "forced", engines_of(plan, tmp_path, bf16=-0.1))
+    free = await run(plan_of(**options), tmp_path / "free", ScriptedEngines(Oracle(plan)))
+    more = forced.variants["bf16"].planned_hit_tokens - free.variants["bf16"].planned_hit_tokens
+    assert more == sum((len(sample.prompt) - 1) // 16 * 16 for sample in plan.samples)

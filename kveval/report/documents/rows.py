@@ -6,12 +6,16 @@ from dataclasses import asdict
 from typing import Any
 
 from kveval.judge.comparison.comparison import Comparison
-from kveval.judge.comparison.endpoint import Attribution
+from kveval.judge.comparison.endpoint import Attribution, Endpoint
 from kveval.run.manifest import VariantRun
 
 
 def comparison_row(comparison: Comparison) -> dict[str, Any]:
-    """Returns one comparison as a flat row. Scores are in [0, 1], differences in [-1, 1] (candidate - baseline)."""
+    """Returns one comparison as a flat row. Scores are in [0, 1], differences in [-1, 1] (candidate - baseline).
+
+    Scores and differences of the row are of the kind that ``evidence`` names, which the verdict rests on. ``greedy``
+    and ``expected`` have all kinds. Flips and outcomes are those of greedy answers.
+    """
     difference, verdict, noise = comparison.difference, comparison.verdict, comparison.noise
     return {
         "variant": comparison.variant,
@@ -19,6 +23,7 @@ def comparison_row(comparison: Comparison) -> dict[str, Any]:
         "family": comparison.scope.family,
         "task": comparison.scope.task,
         "context_length": comparison.scope.context_length,
+        "evidence": comparison.shown.kind,
         "asked": comparison.asked,
         "unscored": comparison.unscored,
         "n": difference.n,
@@ -38,6 +43,8 @@ def comparison_row(comparison: Comparison) -> dict[str, Any]:
         "mcnemar_p": comparison.flips.p,
         "identical": comparison.identical,
         "outcomes": comparison.outcomes,
+        "greedy": _endpoint(comparison.greedy),
+        "expected": [_endpoint(one) for one in comparison.expected],
         "insensitive_cells": list(comparison.insensitive_cells),
         "noise": asdict(noise) if noise else None,
         "attribution": _attribution(comparison.attribution),
@@ -45,6 +52,23 @@ def comparison_row(comparison: Comparison) -> dict[str, Any]:
         "reason": verdict.reason if verdict else None,
         "p_holm": verdict.p_holm if verdict else None,
         "more_samples": verdict.more_samples if verdict else None,
+    }
+
+
+def _endpoint(one: Endpoint) -> dict[str, Any]:
+    difference = one.difference
+    return {
+        "kind": one.kind,
+        "asked": one.asked,
+        "n": difference.n,
+        "baseline_score": one.baseline_score.mean,
+        "score": one.candidate_score.mean,
+        "delta": difference.delta,
+        "se": difference.se,
+        "low": difference.low,
+        "high": difference.high,
+        "aa_delta": one.aa.delta if one.aa else None,
+        "aa_se": one.aa.se if one.aa else None,
     }
 
 

@@ -17,6 +17,8 @@ from kveval.report.labels import (
     attribution_label,
     difference_label,
     emulated_suffix,
+    evidence_label,
+    other_evidence,
     score_label,
     storage_label,
 )
@@ -125,6 +127,8 @@ def _checks(gate: Gate) -> Iterator[str]:
     yield ""
     for check in gate.checks:
         overall = check.overall
+        if overall and (other := other_evidence(overall)):
+            yield f"- {plain(check.variant)}: points are of the {evidence_label(overall)}; beside it: {other}"
         if overall and overall.attribution and (label := attribution_label(overall)):
             cause = {None: "undecided which part lost", "both": "both lost"}.get(
                 overall.attribution.blames(), f"the loss comes from the {overall.attribution.blames()}"
@@ -152,13 +156,16 @@ def _cells(gate: Gate) -> Iterator[str]:
         return
     yield "### Worst cells first"
     yield ""
-    yield "| verdict | variant | check | cell | questions | before | after | points | lost/gained | adjusted p (Holm) |"
-    yield "|---|---|---|---|---|---|---|---|---|---|"
+    columns = ("verdict", "variant", "check", "cell", "questions", "score", "before", "after", "points", "lost/gained",
+               "adjusted p (Holm)")  # fmt: skip
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{'---|' * len(columns)}"
     for check, row, verdict in cells[:_MOST_CELLS]:
         p = f"{verdict.p_holm:.2g}" if verdict.p_holm is not None else ""
         yield (
             f"| {verdict.word} | {plain(check.variant)}{emulated_suffix(gate.run, check.variant)} | {check.kind} "
-            f"| {plain(str(row.scope))} | {answered_label(row)} | {score_label(row.baseline_score.mean)} "
+            f"| {plain(str(row.scope))} | {answered_label(row)} | {evidence_label(row)} "
+            f"| {score_label(row.baseline_score.mean)} "
             f"| {score_label(row.candidate_score.mean)} | {difference_label(row.difference)} "
             f"| {row.flips.lost}/{row.flips.gained} | {p} |"
         )

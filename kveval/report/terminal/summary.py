@@ -23,6 +23,8 @@ from kveval.report.labels import (
     attribution_label,
     capacity_label,
     difference_label,
+    evidence_label,
+    other_evidence,
     score_label,
     storage_label,
     with_word,
@@ -82,6 +84,12 @@ def _scores(run: RunData, judgement: Judgement, variant: VariantRun) -> Table:
 
 
 def _baseline_cells(run: RunData, judgement: Judgement, group: Scope) -> list[Text]:
+    beside = next((row for row in judgement.comparisons if row.scope == group and row.shown.kind != "greedy"), None)
+    if beside is not None:
+        # The baseline's score stands above scores of the same kind.
+        score = beside.baseline_score
+        cells = _first_cells(group, score.n, beside.asked, score.clusters, score.mean)
+        return [*cells, Text(), Text(), Text("baseline", "dim")]
     score = own_score(run, run.manifest.baseline, group, confidence=judgement.policy.confidence)
     asked = int(has_right_answer(in_scope(run.samples, group)).sum())
     return [*_first_cells(group, score.n, asked, score.clusters, score.mean), Text(), Text(), Text("baseline", "dim")]
@@ -136,6 +144,8 @@ def _reasons(run: RunData, judgement: Judgement) -> Iterator[RenderableType]:
                 yield indented(f"{row.scope}: {verdict.reason}")
             if row.scope.level == "overall" and attribution:
                 yield indented(attribution)
+            if row.scope.level == "overall" and (other := other_evidence(row)):
+                yield indented(f"points are of the {evidence_label(row)}; beside it: {other}")
         for finding in run.manifest.variants[headline.variant].findings:
             if finding.level != "info":
                 yield indented(f"{finding.level}: {finding.message}", style="yellow")
