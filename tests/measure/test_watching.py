@@ -14,8 +14,11 @@ import pytest
 from support.scripted import Oracle, Reply, ScriptedEngines, ScriptedServer
 from support.sweeps import Planner, codes, is_smoke, outcomes, records, run
 
-from kveval.errors import ResumeError
+from kveval.errors import FactsChangedError, ResumeError
+from kveval.measure.asker import ServerBrokenError
+from kveval.measure.watch.facts import FactsWatch
 from kveval.run.directory import RunDirectory
+from kveval.run.records import Record
 
 pytestmark = pytest.mark.sentinels
 
@@ -204,3 +207,65 @@ async def test_a_server_that_comes_back_with_other_facts_has_changed(plan_of: Pl
     assert manifest.variants["bf16"].status == "stopped"
     assert [change.name for change in manifest.variants["bf16"].facts_changed] == ["engine_version"]
     assert len(records(out, "bf16")) == 30
+
+
+async def test_no_answer_of_a_changed_server_is_kept_while_others_are_still_being_answered(
+    plan_of: Planner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, out = plan_of(**SIXTY | {"requests": {"max_in_flight": 16, "max_attempts": 1}}), tmp_path / "run"
+    engines = ScriptedEngines(Oracle(plan))
+    has_changed = False
+
+    def change() -> None:
+        nonlocal has_changed
+        has_changed = True
+        restarted(engines.servers["fp8"])
+
+    rightly = After(Oracle(plan), 33, change)
+
+    def answer(prompt: list[int], body: dict[str, Any]) -> Reply:
+        reply = rightly(prompt, body)
+        return Reply(f"{reply.text} changed") if has_changed else reply
+
+    engines.handlers["fp8"] = answer
+    set_aside = FactsWatch.set_aside
+    late: list[Record] = []
+
+    def and_one_more(self: FactsWatch) -> int:
+        moved = set_aside(self)
+        if not late:
+            # It was being scored when the change was seen.
+            late.append(RunDirectory(out).records("bf16").__next__().model_copy(update={"variant": "fp8"}))
+            RunDirectory(out).append(late[0])
+        return moved
+
+    monkeypatch.setattr(FactsWatch, "set_aside", and_one_more)
+    manifest = await run(plan, out, engines)
+    assert manifest.variants["fp8"].status == "stopped"
+    kept = records(out, "fp8")
+    assert late
+    assert late[0] not in kept
+    assert not [record for record in kept if "changed" in record.output]
+
+
+async def test_a_change_is_told_even_if_the_server_broke_at_the_same_moment(
+    plan_of: Planner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, out = plan_of(**SIXTY), tmp_path / "run"
+    engines = ScriptedEngines(Oracle(plan))
+    engines.handlers["fp8"] = After(Oracle(plan), 33, lambda: restarted(engines.servers["fp8"]))
+    look = FactsWatch.look
+
+    async def and_breaks(self: FactsWatch, *arguments: Any, **options: Any) -> None:
+        try:
+            await look(self, *arguments, **options)
+        except FactsChangedError as error:
+            raise ServerBrokenError("the server is not healthy") from error
+
+    monkeypatch.setattr(FactsWatch, "look", and_breaks)
+    manifest = await run(plan, out, engines)
+    stopped = manifest.variants["fp8"]
+    assert (manifest.status, stopped.status, stopped.launches) == ("incomplete", "stopped", 1)
+    assert "engine_version" in {change.name for change in stopped.facts_changed}
+    assert "the server changed while it was asked" in str(stopped.reason)
+    assert len(records(out, "fp8")) == 30

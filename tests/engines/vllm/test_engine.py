@@ -100,6 +100,18 @@ async def test_facts_of_a_running_server(engine_of: Maker) -> None:
     assert (facts.emulation, facts.emulation_live) == (None, None)
 
 
+async def test_a_proxy_is_not_asked_for_a_server_of_this_machine(
+    engine_of: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    engine = engine_of()
+    await start(engine)
+    assert (await engine.facts()).engine_version == "0.32.0"
+
+
 async def test_emulation_that_the_log_does_not_show_is_not_live(engine_of: Maker) -> None:
     engine = engine_of(variant="int8")
     await start(engine)
