@@ -10,8 +10,8 @@ from support import ROOT
 from test_bench import bench
 
 SHORT = (
-    "nothing", "harness_killed", "harness_interrupted", "launched_server_killed", "killed_and_back_as_it_was",
-    "restarted_with_other_flags", "some_half_answers", "passing_storm", "metrics_lost", "counters_spoiled",
+    "nothing", "harness_killed", "harness_interrupted", "launched_server_killed", "attached_server_killed",
+    "restarted_with_other_flags", "some_half_answers", "passing_storm", "metrics_lost_for_a_while", "counters_spoiled",
 )  # fmt: skip
 
 

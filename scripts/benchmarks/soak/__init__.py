@@ -22,20 +22,25 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.soak import faults as _faults  # noqa: F401 - registers them
-from benchmarks.soak.case import FAULTS, QUESTIONS, Case
+from benchmarks.soak.case import FAULTS, Case, on_real_engine
 from benchmarks.soak.commands import Ended
-from benchmarks.soak.stage import CONFIG, VARIANTS, Stage
+from benchmarks.soak.stage import CONFIG, REAL_CONFIG, VARIANTS, Stage
 from kveval.config.sweep import SweepConfig
 from kveval.engines.base import NOTHING_TO_LAUNCH
 from kveval.measure.plan.plan import make_plan
 
 # Of the questions that a healthy server answers rightly. Nobody judges a baseline that never fails.
 _SKILL = 0.8
+# Faults that come from outside, which a real engine cannot be told to make.
+_REAL = (
+    "harness_killed", "launched_server_killed", "harness_interrupted", "files_limited", "nothing",
+)  # fmt: skip
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("soak")
-    group.add_argument("--cases", type=int, default=200, help="how many faults (default: 200)")
+    group.add_argument("--cases", type=int, help="how many faults (default: 200, with --real 20)")
+    group.add_argument("--real", action="store_true", help="let vLLM itself answer, and break what is around it")
     group.add_argument("--case", type=int, action="append", help="only the case of this number; may be repeated")
     group.add_argument("--fault", action="append", choices=sorted(FAULTS), help="only cases of this fault")
     group.add_argument("--once", action="store_true", help="every fault once at most")
@@ -46,12 +51,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Runs the cases and returns what became of them. `wrong` is empty if every one ended as it should."""
-    numbered = list(_numbered(min(options.cases, len(FAULTS)) if options.once else options.cases))
+    names = _REAL if options.real else tuple(FAULTS)
+    cases = len(names) if options.once else options.cases or (20 if options.real else 200)
+    # Every fault comes once before any comes again.
+    numbered = [(number, names[number % len(names)]) for number in range(cases)]
     chosen = [(number, name) for number, name in numbered if _is_chosen(options, number, name)]
     with tempfile.TemporaryDirectory(prefix="kveval-soak-") as scratch:
         folder = Path(scratch)
-        answers, clock = folder / "answers.json", _clock(folder)
-        answers.write_text(json.dumps(_right_answers()))
+        answers, clock = None if options.real else folder / "answers.json", _clock(folder)
+        # Planning also imports what every command then has at hand.
+        right = _right_answers()
+        if answers:
+            answers.write_text(json.dumps(right))
         jobs = [
             multiprocessing.get_context("fork").Process(
                 target=_run_all,
@@ -83,13 +94,6 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _numbered(cases: int) -> Iterator[tuple[int, str]]:
-    """Yields every case's number and fault. Every fault comes once before any comes again."""
-    names = list(FAULTS)
-    for number in range(cases):
-        yield number, names[number % len(names)]
-
-
 def _is_chosen(options: argparse.Namespace, number: int, name: str) -> bool:
     return (not options.case or number in options.case) and (not options.fault or name in options.fault)
 
@@ -106,12 +110,14 @@ def _run_all(
     results: Path,
     keep: Path | None,
     *,
-    answers: Path,
+    answers: Path | None,
     clock: Path | None,
 ) -> None:
     os.environ.update(COLUMNS="200", TOKENIZERS_PARALLELISM="false")
     for number, name in cases:
         case = draw(seed, number, name)
+        if answers is None:
+            case = on_real_engine(case, len(CONFIG["context_lengths"]) * REAL_CONFIG["samples"])
         here = folder / f"case-{number}"
         here.mkdir()
         started = time.monotonic()
@@ -134,7 +140,7 @@ def _plain(value: Any) -> Any:
     return sorted(value) if isinstance(value, frozenset) else value
 
 
-def _run(case: Case, folder: Path, answers: Path, clock: Path | None) -> Iterator[str]:
+def _run(case: Case, folder: Path, answers: Path | None, clock: Path | None) -> Iterator[str]:
     """Runs one case and yields what is wrong with how it ended."""
     written: set[bytes] = set()
     with Stage(folder, case, answers, clock) as stage:
@@ -160,8 +166,8 @@ def _gated(stage: Stage, allowed: frozenset[int]) -> Iterator[str]:
     ended = stage.gate()
     yield from wrongly_ended(ended, allowed)
     answered = {name: stage.answered(name) for name in VARIANTS}
-    if ended.code == 0 and any(count < QUESTIONS for count in answered.values()):
-        yield f"the gate passed a run in which only {answered} of {QUESTIONS} questions were answered"
+    if ended.code == 0 and any(count < stage.questions for count in answered.values()):
+        yield f"the gate passed a run in which only {answered} of {stage.questions} questions were answered"
 
 
 def wrongly_ended(ended: Ended, allowed: frozenset[int]) -> Iterator[str]:

@@ -27,7 +27,9 @@ def _moment(draw: random.Random) -> int:
 
 def _server(draw: random.Random, kind: str, *, early: bool = False, **more: Any) -> dict[Variant, dict[str, Any]]:
     """`early`: a second launch, which asks only the rest, meets the fault again."""
-    return {_variant(draw): {"kind": kind, "after": draw.randrange(3, 45) if early else _moment(draw), **more}}
+    return {
+        _variant(draw): {"kind": kind, "after": draw.randrange(3, QUESTIONS // 3) if early else _moment(draw), **more}
+    }
 
 
 def _to_mend(servers: dict[Variant, dict[str, Any]], **more: Any) -> Case:
@@ -194,7 +196,7 @@ def passing_storm(draw: random.Random) -> Case:
 def rate_limited(draw: random.Random) -> Case:
     """HTTP 429 with Retry-After for a while: waited for, as the server asks."""
     details = {"status": 429, "headers": {"Retry-After": "1"}}
-    return Case(_WELL, _WELL, _server(draw, "status", count=draw.randrange(5, 40), with_=details))
+    return Case(_WELL, _WELL, _server(draw, "status", count=draw.randrange(5, QUESTIONS // 3), with_=details))
 
 
 @fault
@@ -236,7 +238,11 @@ def metrics_lost_for_a_while(draw: random.Random) -> Case:
     """Gone for some questions and back before the end: the last reading vouches for all answers."""
     kind = draw.choice((*_NO_METRICS, "metrics_dropped"))
     servers: dict[Variant, dict[str, Any]] = {
-        _variant(draw): {"kind": kind, "after": draw.randrange(3, 60), "count": draw.randrange(5, 40)}
+        _variant(draw): {
+            "kind": kind,
+            "after": draw.randrange(3, QUESTIONS // 2),
+            "count": draw.randrange(5, QUESTIONS // 3),
+        }
     }
     return Case(_WELL, _WELL, servers)
 

@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 
 from benchmarks.soak import commands
-from benchmarks.soak.case import Act, Case, Variant
+from benchmarks.soak.case import QUESTIONS, Act, Case, Variant
 
 _SERVER = Path(__file__).parent / "server.py"
 VARIANTS: tuple[Variant, ...] = ("bf16", "fp8")
@@ -28,7 +28,7 @@ CONFIG: dict[str, Any] = {
     "baseline": "bf16",
     "context_lengths": [320, 512],
     "tasks": ["niah_single"],
-    "samples": 60,
+    "samples": QUESTIONS // 2,
     "haystack": "generated",
     "aa_share": 0,
     "cold_check": 4,
@@ -38,17 +38,31 @@ CONFIG: dict[str, Any] = {
 }
 
 
+# vLLM itself: what two cores answer in a minute.
+REAL_CONFIG: dict[str, Any] = {
+    "samples": 20,
+    "engine": {"kv_cache_gib": 1, "args": {"max-num-seqs": 8}},
+    "requests": {"max_in_flight": 4, "timeout_s": 120},
+}
+
+
 class Stage:
     """One case's folder, with everything in place. Leaves no process and no disk behind.
 
+    Args:
+        answers: of scripted servers, by prompt. None: vLLM itself answers.
+        clock: the library that makes a clock jump. None without a C compiler.
+
     Attributes:
         run: the run directory.
+        questions: that a variant is asked.
         preloaded: what a harness needs whose clock jumps.
         happened: whether the case's act was done.
     """
 
-    def __init__(self, folder: Path, case: Case, answers: Path, clock: Path | None) -> None:
+    def __init__(self, folder: Path, case: Case, answers: Path | None, clock: Path | None) -> None:
         self.folder = folder
+        self.questions = len(CONFIG["context_lengths"]) * (REAL_CONFIG if answers is None else CONFIG)["samples"]
         self.run = folder / "disk" / "run"
         self.preloaded: dict[str, str] = {}
         self.happened = case.act is None
@@ -74,11 +88,14 @@ class Stage:
         wrapper.write_text(f"#!/bin/sh\nexec '{sys.executable}' -S '{_SERVER}' \"$@\"\n")
         wrapper.chmod(0o755)
         self._write_config(wrapper)
-        for name in VARIANTS:
-            self._script(name, self._case.servers.get(name, {}))
+        self._prepare(self._case.servers)
+        return self
+
+    def _prepare(self, faults: Mapping[Variant, Mapping[str, Any]]) -> None:
+        for name in VARIANTS if self._answers is not None else ():
+            self._script(name, faults.get(name, {}))
             if not self._case.launched:
                 self._start(name)
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -90,11 +107,9 @@ class Stage:
 
     def mend(self) -> None:
         """Makes the servers well again, and the disk large."""
-        for name in VARIANTS:
-            self._script(name, {})
-            if not self._case.launched:
-                self._stop(name)
-                self._start(name)
+        for name in list(self._servers):
+            self._stop(name)
+        self._prepare({})
         if self._case.disk_kib is not None:
             subprocess.run(["mount", "-o", "remount,size=64m", self.run.parent], check=True)
 
@@ -162,8 +177,9 @@ class Stage:
         while chain and (children := chain[-1].children()):
             chain.append(children[0])
         depth = ("kill_server", "kill_core", "kill_worker").index(act.what)
+        # A vLLM with one worker runs it inside its core.
         with contextlib.suppress(psutil.Error, IndexError):
-            chain[depth].kill()
+            chain[min(depth, len(chain) - 1)].kill()
 
     # ---- servers
     def _script(self, name: Variant, fault: Mapping[str, Any]) -> None:
@@ -195,7 +211,11 @@ class Stage:
     def _write_config(self, wrapper: Path) -> None:
         config = {**CONFIG, **self._case.config}
         config["requests"] = CONFIG["requests"] | self._case.config.get("requests", {})
-        if self._case.launched:
+        variants: list[dict[str, Any]]
+        if self._answers is None:
+            config |= REAL_CONFIG
+            variants = [{"name": name} for name in VARIANTS]
+        elif self._case.launched:
             config["engine"] = {"command": [str(wrapper)], "startup_timeout_s": 30} | config.get("engine", {})
             variants = [{"name": name, "env": {"SOAK_SERVER": str(self._script_path(name))}} for name in VARIANTS]
         else:
