@@ -28,6 +28,7 @@ from kveval.measure.watch.facts import FactsWatch
 from kveval.run.directory import RunDirectory
 from kveval.run.facts import Facts, Finding, with_findings
 from kveval.run.manifest import Manifest, SmokeResult
+from kveval.run.set_aside import set_broken_lines_aside
 from kveval.tasks.external.echoes import echo_findings
 from kveval.tasks.sample import Sample
 
@@ -83,6 +84,9 @@ async def sweep(
     with run.locked():
         run.check_usable(resume=resume)
         manifest = ManifestFile(run, _manifest(run, plan))
+        for variant in plan.variants:
+            for said in set_broken_lines_aside(run, variant.name):
+                reporter.note(f"{variant.name}: {said}")
         return await _Sweep(plan, run, manifest, reporter, retry_errors, stages, open_engine).run()
 
 

@@ -249,7 +249,8 @@ def _read_lines(path: Path, model: type[Any], *, torn_tail: bool) -> Iterator[An
             try:
                 yield model.model_validate_json(line)
             except ValidationError as error:
-                raise RunDirectoryError(f"{path}:{number}: {first_problem(error)}") from error
+                way_on = "; use: kveval sweep --resume, which asks this question again" if torn_tail else ""
+                raise RunDirectoryError(f"{path}:{number}: {first_problem(error)}{way_on}") from error
 
 
 def _write_all(file: BinaryIO, data: bytes) -> None:

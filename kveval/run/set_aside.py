@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from kveval.run.directory import RunDirectory
-from kveval.run.storage import storage
+from kveval.run.records import Record, SentinelRecord
+from kveval.run.storage import storage, write_atomically
 
 FOLDER = "set_aside"
 
@@ -36,6 +39,47 @@ class AnswersSince:
                 _append(to, lines)
                 file.truncate(end)
         return len(lines)
+
+
+def set_broken_lines_aside(run: RunDirectory, variant: str) -> Iterator[str]:
+    """Moves the lines of a variant's files that hold no answer, as a power cut leaves them, to ``set_aside/broken/``.
+
+    Yields what was moved, as a sentence for each file.
+    """
+    files: dict[Path, type[Record]] = {
+        run.records_path(variant): Record,
+        run.cold_path(variant): Record,
+        run.sentinels_path(variant): SentinelRecord,
+    }
+    for path, model in files.items():
+        numbers = _set_broken_aside(run, path, model) if path.exists() else []
+        if numbers:
+            lines = ", ".join(map(str, numbers[:10])) + (", ..." if len(numbers) > 10 else "")
+            what = "line that holds" if len(numbers) == 1 else "lines that hold"
+            yield f"{path}: {len(numbers)} {what} no answer ({lines}) moved to {FOLDER}/broken/; they are asked again"
+
+
+def _set_broken_aside(run: RunDirectory, path: Path, model: type[Record]) -> list[int]:
+    with path.open("rb") as file:
+        lines = list(file)
+    whole = [_is_whole(line, model) for line in lines]
+    # A last line without its end is what every killed process leaves. The next answer replaces it.
+    broken = [at for at, line in enumerate(lines) if not whole[at] and line.endswith(b"\n")]
+    if broken:
+        to = run.path / FOLDER / "broken" / path.relative_to(run.path)
+        with storage(to):
+            to.parent.mkdir(parents=True, exist_ok=True)
+            _append(to, (lines[at] for at in broken))
+        write_atomically(path, b"".join(line for at, line in enumerate(lines) if whole[at]).decode())
+    return [at + 1 for at in broken]
+
+
+def _is_whole(line: bytes, model: type[Record]) -> bool:
+    try:
+        model.model_validate_json(line)
+    except ValidationError:
+        return False
+    return line.endswith(b"\n")
 
 
 def _append(path: Path, lines: Iterable[bytes]) -> None:

@@ -282,16 +282,23 @@ async def test_a_full_disk_ends_the_run_and_resume_finishes_it(plan_of: Planner,
     assert outcomes(out, "fp8") == {"correct": 6}
 
 
-async def test_a_broken_record_in_the_middle_is_named_and_nothing_is_touched(plan_of: Planner, tmp_path: Path) -> None:
-    plan = plan_of(variants=["bf16"])
-    engines = ScriptedEngines(Oracle(plan))
-    await run(plan, tmp_path / "run", engines)
-    path = tmp_path / "run" / "records" / "bf16.jsonl"
+@pytest.mark.parametrize("damage", ["torn", "zeros"])
+async def test_a_broken_record_in_the_middle_is_named_kept_and_asked_again(
+    plan_of: Planner, tmp_path: Path, damage: str
+) -> None:
+    plan, out = plan_of(variants=["bf16"]), tmp_path / "run"
+    oracle = Oracle(plan)
+    await run(plan, out, ScriptedEngines(oracle))
+    path = RunDirectory(out).records_path("bf16")
     lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join([*lines[:2], lines[2][:50] + "\n", *lines[3:]]))
-    before = (tmp_path / "run" / "manifest.json").read_text()
+    broken = (lines[2][:50] if damage == "torn" else "\0" * 4096) + "\n"
+    path.write_text("".join([*lines[:2], broken, *lines[3:]]))
+    with pytest.raises(RunDirectoryError, match=r"bf16\.jsonl:3: .*use: kveval sweep --resume"):
+        records(out, "bf16")
 
-    with pytest.raises(RunDirectoryError, match=r"bf16\.jsonl:3: "):
-        await run(plan, tmp_path / "run", engines, resume=True)
-
-    assert (tmp_path / "run" / "manifest.json").read_text() == before
+    engines = ScriptedEngines(oracle)
+    manifest = await run(plan, out, engines, resume=True)
+    assert manifest.status == "complete"
+    assert outcomes(out, "bf16") == {"correct": 6}
+    assert engines.requests() == 1
+    assert (out / "set_aside" / "broken" / "records" / "bf16.jsonl").read_text() == broken

@@ -3,11 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.stored import RECORD
 
+from kveval.errors import RunDirectoryError
 from kveval.run.directory import RunDirectory
 from kveval.run.records import Record, SentinelRecord
-from kveval.run.set_aside import AnswersSince
+from kveval.run.set_aside import AnswersSince, set_broken_lines_aside
 
 
 def record(sample_id: str, **changes: Any) -> Record:
@@ -49,3 +51,43 @@ def test_answers_set_aside_twice_are_all_kept(tmp_path: Path) -> None:
             run.append(record(sample_id))
             since.set_aside()
     assert len((tmp_path / "set_aside" / "records" / "bf16.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"\0" * 4096 + b"\n",
+        b"{}\n",
+        b"[1, 2\r\r\xff\xfe\n",
+        b'{"sample_id": "b", "variant": "bf16"}{"sample_id": "c"}\n',
+    ],
+    ids=["zeros", "nothing in it", "no text", "glued"],
+)
+def test_lines_that_hold_no_answer_are_moved_and_the_others_stay(tmp_path: Path, damage: bytes) -> None:
+    with RunDirectory(tmp_path).locked() as run:
+        for sample_id in "abc":
+            run.append(record(sample_id))
+    path = run.records_path("bf16")
+    first, *others = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + damage + b"".join(others) + b'{"torn')
+    with pytest.raises(RunDirectoryError, match=r"bf16.jsonl:2: .*; use: kveval sweep --resume"):
+        list(run.records("bf16"))
+
+    said = list(set_broken_lines_aside(run, "bf16"))
+    assert [line.partition("bf16.jsonl: ")[2] for line in said] == [
+        "1 line that holds no answer (2) moved to set_aside/broken/; they are asked again"
+    ]
+    assert [one.sample_id for one in run.records("bf16")] == ["a", "b", "c"]
+    assert (tmp_path / "set_aside" / "broken" / "records" / "bf16.jsonl").read_bytes() == damage
+    assert list(set_broken_lines_aside(run, "bf16")) == []
+    with run.locked():
+        run.append(record("d"))
+    assert [one.sample_id for one in run.records("bf16")] == ["a", "b", "c", "d"]
+
+
+def test_whole_files_are_not_written_again(tmp_path: Path) -> None:
+    with RunDirectory(tmp_path).locked() as run:
+        run.append(record("a"))
+        before = run.records_path("bf16").stat()
+        assert list(set_broken_lines_aside(run, "bf16")) == []
+        assert run.records_path("bf16").stat().st_ino == before.st_ino
