@@ -34,19 +34,19 @@ def forced_text(reference: Reference, prompt_format: PromptFormat, opening_ids: 
         opening_ids: tokens forced before the reference, such as an empty thinking block.
 
     Raises:
-        PlanError: a scored piece is empty or has no token, or the model has no embedding for a token.
+        PlanError: a scored part is empty or has no token, or the model has no embedding for a token.
     """
     tokenizer = prompt_format.tokenizer
     text, pieces = reference.text, reference.pieces
     encoding = tokenizer.encode_prompt(text) if reference.has_special else tokenizer.encode([text])[0]
     owners = _owners(pieces, encoding.spans)
-    for k, piece in enumerate(pieces):
-        if piece.counts and k not in owners:
-            raise PlanError(f"the reference {text!r} has no token for {piece.text!r}; use another text")
-    scored = [i for i, k in enumerate(owners) if k is not None and pieces[k].counts]
-    if not scored:
+    if not any(piece.counts for piece in pieces):
         raise PlanError(f"the reference {text!r} has nothing to score; use an answer")
-    size = max(i for i, k in enumerate(owners) if k is not None) + 1
+    labels = [None if k is None else pieces[k].part for k in owners]
+    lost = [piece.part for piece in pieces if piece.counts and piece.part not in labels]
+    if lost:
+        raise PlanError(f"the reference {text!r} has no token for {lost[0]!r}; use another text")
+    size = max(i for i, part in enumerate(labels) if part is not None) + 1
     ids = np.array([*opening_ids, *encoding.ids[:size]], np.int64)
     beyond = ids[(ids < 0) | (ids >= tokenizer.vocab_size)]
     if beyond.size:
@@ -54,7 +54,7 @@ def forced_text(reference: Reference, prompt_format: PromptFormat, opening_ids: 
             f"the reference {text!r} has token {beyond[0]}, but the model has only {tokenizer.vocab_size} embeddings; "
             "use a text without it"
         )
-    parts = (*(None for _ in opening_ids), *(None if k is None else pieces[k].part for k in owners[:size]))
+    parts = (*(None for _ in opening_ids), *labels[:size])
     return ForcedText(ids.astype(np.int32), parts)
 
 

@@ -13,12 +13,13 @@ from kveval.tasks.references.forced import forced_text
 from kveval.tasks.references.reference import FORMAT, Piece, Reference
 
 STAND_IN = PromptFormat.stand_in()
+CHARACTERS = "abcdefghijklmnopqrstuvwxyzATWZ0123456789.,`:<|>()!_-—“”ê\x02\n"
 
 
 def bpe(*words: str, spaced: bool = False) -> PromptFormat:
     """Characters, and the given words as single tokens. `spaced` puts a space before everything, as Llama 2 does."""
     space = "▁" if spaced else " "
-    characters = [*"abcdefghijklmnopqrstuvwxyzTW0123456789.,`:<|>é\x02\n", space]
+    characters = [*dict.fromkeys(CHARACTERS + space)]
     words = tuple(word.replace(" ", space) for word in words)
     merges, vocabulary = [], {character: i for i, character in enumerate(characters)}
     for word in words:
@@ -34,14 +35,7 @@ def bpe(*words: str, spaced: bool = False) -> PromptFormat:
     else:
         backend.decoder = decoders.Fuse()
     backend.add_special_tokens([AddedToken("<|end|>", special=True, normalized=False)])
-    tokenizer = FastTokenizer.__new__(FastTokenizer)
-    tokenizer._backend, tokenizer.name, tokenizer.vocab_size = backend, "test", backend.get_vocab_size()
-    backend.encode_special_tokens = True
-    guard = "\x02" if spaced else ""
-    tokenizer._guard = guard
-    tokenizer._guard_ids = backend.encode(guard, add_special_tokens=False).ids
-    tokenizer._guard_spelled = backend.decode(tokenizer._guard_ids, skip_special_tokens=False)
-    return replace(STAND_IN, tokenizer=tokenizer)
+    return replace(STAND_IN, tokenizer=FastTokenizer(backend, backend.get_vocab_size(), "test"))
 
 
 def shown(forced, prompt_format):
@@ -109,7 +103,7 @@ def test_what_a_template_writes_around_calls_is_special():
 
 
 def test_an_empty_answer_inside_a_token_has_no_token():
-    with pytest.raises(PlanError, match="no token for ''"):
+    with pytest.raises(PlanError, match="no token for 'answer'"):
         forced_text(Reference((Piece("n"), Piece("", "answer"), Piece("o", "other"))), bpe("no"))
 
 
@@ -127,17 +121,23 @@ def test_empty_leads_are_nothing():
 @pytest.mark.parametrize(
     ("pieces", "says"),
     [
-        ((Piece("It is "), Piece("", "answer")), "no token for ''"),
+        ((Piece("It is "), Piece("", "answer")), "no token for 'answer'"),
         ((Piece("It is "),), "has nothing to score"),
         ((Piece(""),), "has nothing to score"),
         ((), "has nothing to score"),
         ((Piece("{", FORMAT),), "has nothing to score"),
-        ((Piece("1", "entry 1"), Piece("2", "entry 2")), "no token for '2'"),
+        ((Piece("1", "entry 1"), Piece("2", "entry 2")), "no token for 'entry 2'"),
     ],
 )
 def test_a_reference_without_a_token_to_score_is_refused(pieces, says):
     with pytest.raises(PlanError, match=says):
         forced_text(Reference(pieces), bpe("12"))
+
+
+def test_values_that_share_a_token_are_scored_together():
+    prompt_format = bpe("1,2")
+    pieces = (Piece("1,", "value"), Piece("2", "value"))
+    assert shown(forced_text(Reference(pieces), prompt_format), prompt_format) == [("1,2", "value")]
 
 
 def test_a_token_without_an_embedding_is_refused():
