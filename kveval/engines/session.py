@@ -13,11 +13,11 @@ from kveval.engines.base import Engine, OnStatus, OpenEngine, ServerPlan
 from kveval.engines.client.client import Client
 from kveval.engines.forced import ForcedDecoder
 from kveval.engines.presence import Presence, presence
-from kveval.engines.same_model import model_findings
 from kveval.engines.smoke import plain_prompt, smoke
 from kveval.engines.variants import ResolvedVariant
 from kveval.run.facts import Facts, Finding, SecondLook, with_findings
 from kveval.run.manifest import SmokeResult
+from kveval.run.same_model import model_findings
 from kveval.tasks.sample import Prompt
 
 # No model would go on so by itself.
@@ -105,7 +105,14 @@ class Session:
         models = self._plan.models
         theirs = models.get(self._plan.config.baseline)
         is_same_model = theirs is None or theirs.path == models[self.variant.name].path
-        return model_findings(facts, self.variant, baseline, is_same_model=is_same_model)
+        config = self.variant.config
+        return model_findings(
+            facts,
+            baseline,
+            is_same_model=is_same_model,
+            engine_args=config.engine_args,
+            declared_max_model_len=config.endpoint.declared.max_model_len if config.endpoint else None,
+        )
 
     async def look_again(self) -> SecondLook:
         """Reads the facts once more and compares them with those of `establish`. Costs a few small requests.

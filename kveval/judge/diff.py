@@ -13,10 +13,12 @@ from kveval.config.judge import Policy
 from kveval.errors import IncomparableError, UsageError, nearest
 from kveval.judge.blessed.bless import digested, load_blessed
 from kveval.judge.comparison.comparison import Comparison
-from kveval.judge.comparison.judgement import judge_pairs
+from kveval.judge.comparison.judgement import judge_pairs, judge_run
 from kveval.judge.comparison.pairing import VariantPair, pair
 from kveval.judge.questions import Questions, differing_questions, differing_scorers, questions_of
 from kveval.judge.run_data import load_ended_run, policy_of
+from kveval.judge.trust.find import void_of
+from kveval.judge.trust.problem import Problem
 from kveval.run.facts import VOLATILE_FACTS, Facts
 
 
@@ -28,6 +30,7 @@ class AnswerSet:
         name: what the user called it.
         variant: the variant to compare. None for every variant.
         has_outputs: False for a blessed file, which holds hashes of its outputs.
+        problems: what broke while a run was measured. None of a blessed file: nobody blesses a broken run.
     """
 
     name: str
@@ -37,6 +40,7 @@ class AnswerSet:
     records: Mapping[str, pd.DataFrame]
     facts: Mapping[str, Facts]
     policy: Policy
+    problems: tuple[Problem, ...] = ()
 
 
 def read_answer_set(text: str) -> AnswerSet:
@@ -57,7 +61,9 @@ def read_answer_set(text: str) -> AnswerSet:
     else:
         run = load_ended_run(path)
         facts = {name: one.facts for name, one in run.manifest.variants.items()}
-        answers = AnswerSet(text, variant, True, questions_of(run), run.records, facts, policy_of(run.manifest))
+        answers = AnswerSet(
+            text, variant, True, questions_of(run), run.records, facts, policy_of(run.manifest), judge_run(run).problems
+        )
     if variant is not None and variant not in answers.records:
         raise UsageError(f"{text}: no variant {variant!r}; {nearest(variant, answers.records)}")
     return answers
@@ -65,13 +71,17 @@ def read_answer_set(text: str) -> AnswerSet:
 
 @dataclass(frozen=True, slots=True)
 class VariantDiff:
-    """Compares one variant of each side: the rows of all scopes, and the facts that differ, with both values."""
+    """Compares one variant of each side: the rows of all scopes, and the facts that differ, with both values.
+
+    `problem` makes the answers of one side worthless. None if nothing does.
+    """
 
     first: str
     second: str
     emulated: tuple[bool, bool]
     comparisons: tuple[Comparison, ...]
     changed_facts: Mapping[str, tuple[Any, Any]]
+    problem: Problem | None
 
 
 def diff_answers(first: AnswerSet, second: AnswerSet) -> list[VariantDiff]:
@@ -109,14 +119,16 @@ def diff_answers(first: AnswerSet, second: AnswerSet) -> list[VariantDiff]:
         )
         for ours, theirs in pairs
     ]  # fmt: skip
-    judged = judge_pairs(compared, second.policy)
+    broken = [void_of(first.problems, pair.against) or void_of(second.problems, pair.variant) for pair in compared]
+    judged = judge_pairs(zip(compared, broken, strict=True), second.policy)
     return [
         VariantDiff(
             ours, theirs, (first.facts[ours].is_emulated, second.facts[theirs].is_emulated),
             tuple(row for row in judged if (row.against, row.variant) == (ours, theirs)),
             _changed_facts(first.facts[ours], second.facts[theirs]),
+            problem,
         )
-        for ours, theirs in pairs
+        for (ours, theirs), problem in zip(pairs, broken, strict=True)
     ]  # fmt: skip
 
 

@@ -168,16 +168,16 @@ def at_levels(rows: Iterable[Comparison], *levels: Level) -> list[Comparison]:
     return [row for level in levels for row in rows if row.scope.level == level]
 
 
-def in_words(comparison: Comparison, confidence: float) -> str:
+def in_words(shown: Endpoint, confidence: float) -> str:
     """Returns '-5.7 points, 95% interval -9.2 to -2.2, 300 questions about 30 contexts'."""
-    difference = comparison.difference
+    difference = shown.difference
     interval = (
         f", {confidence:.0%} interval {100 * difference.low:+.1f} to {100 * difference.high:+.1f}"
         if difference.low is not None and difference.high is not None
         else ""
     )
     size = f"{difference.n:,} questions about {difference.clusters:,} contexts"
-    kind = "" if comparison.shown.kind == "greedy" else f"{KIND_WORDS[comparison.shown.kind]} "
+    kind = "" if shown.kind == "greedy" else f"{KIND_WORDS[shown.kind]} "
     return f"{kind}{100 * (difference.delta or 0.0):+.1f} points{interval}, {size}"
 
 

@@ -53,7 +53,7 @@ def headline(comparisons: Sequence[Comparison], policy: Policy) -> Headline:
         worst = min(failed, key=lambda c: c.difference.delta or 0.0)
         others = [c for c in failed if c is not worst]
         also = f" (also {_where(others)})" if others else ""
-        parts.append(f"fails {_where([worst])}: {in_words(worst, policy.confidence)}{also}")
+        parts.append(f"fails {_where([worst])}: {in_words(worst.shown, policy.confidence)}{also}")
         if unsettled:
             parts.append(f"undecided {_where(unsettled)}")
     elif unsettled:

@@ -68,7 +68,7 @@ def judge_run(run: RunData, policy: Policy | None = None, blessed_pairs: Iterabl
     pairs, blessed_pairs = tuple(pairs_with_baseline(run)), tuple(blessed_pairs)
     rows = _compare([*pairs, *blessed_pairs], policy)
     blessed = {pair.against for pair in blessed_pairs}
-    own = [(row, p.get(row.shown.kind)) for _, row, p in rows if row.against not in blessed]
+    own = [(row, p) for _, row, p in rows if row.against not in blessed]
     problems = find_problems(run, own, policy)
     comparisons = [
         _judged(pair, row, policy, p, void_of(problems, pair.variant, pair.against)) for pair, row, p in rows
@@ -83,9 +83,15 @@ def judge_run(run: RunData, policy: Policy | None = None, blessed_pairs: Iterabl
     )
 
 
-def judge_pairs(pairs: Iterable[VariantPair], policy: Policy) -> list[Comparison]:
-    """Compares each pair at every level. Pairs that are judged get verdicts, with Holm over each panel of them."""
-    return [_judged(pair, row, policy, p, None) for pair, row, p in _compare(pairs, policy)]
+def judge_pairs(pairs: Iterable[tuple[VariantPair, Problem | None]], policy: Policy) -> list[Comparison]:
+    """Compares each pair at every level. Pairs that are judged get verdicts, with Holm over each panel of them.
+
+    A pair whose answers a problem makes worthless stands beside it, and its rows are undecided.
+    """
+    pairs = list(pairs)
+    voids = {id(pair): problem for pair, problem in pairs}
+    rows = _compare([pair for pair, _ in pairs], policy)
+    return [_judged(pair, row, policy, p, voids[id(pair)]) for pair, row, p in rows]
 
 
 def _compare(pairs: Iterable[VariantPair], policy: Policy) -> list[tuple[VariantPair, Comparison, dict[Kind, float]]]:

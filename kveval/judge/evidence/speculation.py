@@ -150,4 +150,6 @@ def _preference(ours: list[int], theirs: list[int], packed: object) -> float | N
 
 def _compare(run: RunData, variant: str, partner: str, policy: Policy) -> list[Comparison]:
     table = pair(run.samples, {"baseline": run.records[partner], "candidate": run.records[variant]})
-    return at_levels(judge_pairs([VariantPair(variant, partner, table, judged=False)], policy), "overall", "length")
+    return at_levels(
+        judge_pairs([(VariantPair(variant, partner, table, judged=False), None)], policy), "overall", "length"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -16,8 +17,19 @@ from kveval.run.records import unpack_logprobs
 
 # The smallest change of each mean that counts. Smaller ones can come from the server's load, which changes batches and
 # with them the last bits of a result.
-_LEAST = {"score": 0.05, "difference": 0.05, "degenerate": 0.1, "unanswered": 0.1, "identical": 0.3, "logprob": 0.25}
+_LEAST = {
+    "score": 0.05,
+    "difference": 0.05,
+    "expected": 0.05,
+    "expected difference": 0.05,
+    "degenerate": 0.1,
+    "unanswered": 0.1,
+    "identical": 0.3,
+    "logprob": 0.25,
+}
+_SHOWN = {"difference": "score", "expected difference": "expected"}
 _WORDS = {
+    "expected": "the expected score is {0:.2f} {where} and {1:.2f} {there}",
     "score": "the score is {0:.2f} {where} and {1:.2f} {there}",
     "degenerate": "{0:.0%} of the answers are empty, cut off or repeat another {where}, and {1:.0%} {there}",
     "unanswered": "{0:.0%} of the questions have no answer {where}, and {1:.0%} {there}",
@@ -59,6 +71,9 @@ def _series(
         "degenerate": np.where(answered, _is_degenerate(records), np.nan),
         "logprob": _mean_logprobs(records),
     }
+    expected = _expected(records)
+    if not np.isnan(expected).all():
+        series["expected"] = expected
     if (~answered).mean() > unanswered_limit:
         series["unanswered"] = (~answered).astype(np.float64)
     if baseline is not None:
@@ -66,6 +81,7 @@ def _series(
         both = answered & (first["outcome"].notna() & (first["outcome"] != "engine_error")).to_numpy(dtype=bool)
         differences = score - first["score"].to_numpy(dtype=np.float64)
         series["difference"] = np.where(both & scored, differences, np.nan)
+        series["expected difference"] = expected - _expected(first)
         identical = (records["output"] == first["output"]).to_numpy(dtype=np.float64)
         series["identical"] = np.where(both, identical, np.nan)
     return series
@@ -79,6 +95,12 @@ def _is_degenerate(records: pd.DataFrame) -> NDArray[np.bool_]:
         repeated & ~np.isin(outcomes, ("correct", "abstained"))
     )
     return degenerate
+
+
+def _expected(records: pd.DataFrame) -> NDArray[np.float64]:
+    """Returns the expected score of each record, NaN without one."""
+    scores = [one["score"] if isinstance(one, Mapping) else np.nan for one in records["expected"]]
+    return np.array(scores, dtype=np.float64)
 
 
 def _mean_logprobs(records: pd.DataFrame) -> NDArray[np.float64]:
@@ -105,7 +127,7 @@ def _problem(
     inside = np.zeros(count, dtype=bool)
     inside[start:stop] = True
     at, end = (iso_time(float(sent_at[index])) for index in (start, min(stop, count - 1)))
-    shown = "score" if change.series == "difference" else change.series
+    shown = _SHOWN.get(change.series, change.series)
     where, there = "before", "from there on"
     message = f"{variant}: answers change at question {start + 1:,} of {count:,}{clock(at)}"
     if stop < count:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from kveval.config.judge import Policy
 from kveval.judge.comparison.comparison import Comparison, in_words
+from kveval.judge.comparison.endpoint import Endpoint, Kind
+from kveval.judge.comparison.scope import Scope
 from kveval.judge.comparison.verdict import p_label, points
 from kveval.judge.run_data import RunData
 from kveval.judge.trust.problem import Problem
@@ -17,28 +19,30 @@ GAIN_LEVEL = 0.01
 def unequal_control(run: RunData, rows: Iterable[Comparison], policy: Policy) -> Problem | None:
     """Returns the problem of a baseline whose second run differs from the first.
 
-    The same test that fails a candidate: beyond the margin, and "no difference" is rejected at the policy's confidence.
-    Two runs of one setting have no such difference, so one of the two is not what it is said to be, and it is not known
-    which. Without any change, this happens in at most 1 - confidence of nights, and less, because the difference must
-    also be larger than the margin.
+    The same test that fails a candidate: beyond the margin, and "no difference" is rejected at the policy's confidence
+    (Bonferroni over the kinds of score). Two runs of one setting have no such difference, so one of the two is not what
+    it is said to be, and it is not known which. Without any change, this happens in at most 1 - confidence of nights,
+    and less, because the difference must also be larger than the margin.
     """
-    for row in rows:
-        if run.aa is None or row.variant != run.aa.name or row.scope.level != "overall":
-            continue
-        delta, p = row.difference.delta, row.difference.p
-        if delta is None or p is None or p >= 1 - policy.confidence or abs(delta) <= policy.margin:
-            return None
-        message = (
-            f"{row.against}: the baseline's second run differs from the first by more than the margin of "
-            f"{points(policy.margin)} points and not by chance: {in_words(row, policy.confidence)}. A candidate's "
-            "difference need not come from its cache"
-        )
-        return Problem(row.against, "unequal_control", message)
+    overall = (row for row in rows if run.aa and row.variant == run.aa.name and row.scope.level == "overall")
+    for row in overall:
+        kinds = _kinds(row, policy)
+        for one in kinds:
+            delta, p = one.difference.delta, one.difference.p
+            margin = policy.over(one.families, one.kind).margin
+            if delta is None or p is None or p * len(kinds) >= 1 - policy.confidence or abs(delta) <= margin:
+                continue
+            message = (
+                f"{row.against}: the baseline's second run differs from the first by more than the margin of "
+                f"{points(margin)} points and not by chance: {in_words(one, policy.confidence)}. A candidate's "
+                "difference need not come from its cache"
+            )
+            return Problem(row.against, "unequal_control", message)
     return None
 
 
 def impossible_gains(
-    run: RunData, rows: Iterable[tuple[Comparison, float | None]], policy: Policy
+    run: RunData, rows: Iterable[tuple[Comparison, Mapping[Kind, float]]], policy: Policy
 ) -> Iterator[Problem]:
     """Yields one problem for every variant that gains what no cache format can give.
 
@@ -50,26 +54,33 @@ def impossible_gains(
     out, and so is the A/A run, which `unequal_control` judges.
 
     Args:
-        rows: each with its corrected p-value. Rows that get no verdict have none; of these only the overall row counts.
+        rows: each with its corrected p-values. Where a row has none for a kind of score, because no verdict rests on
+            it, only the overall row counts.
     """
-    largest: dict[str, tuple[Comparison, float]] = {}
+    largest: dict[str, tuple[Scope, Endpoint, float]] = {}
     for row, corrected in rows:
-        variant = run.manifest.variants[row.variant]
-        if variant.role == "aa" or has_own_model(run, row.variant):
+        if run.manifest.variants[row.variant].role == "aa" or has_own_model(run, row.variant):
             continue
-        p = corrected if corrected is not None or row.scope.level != "overall" else row.difference.p
-        delta = row.difference.delta
-        if p is None or delta is None or delta <= policy.margin or p >= GAIN_LEVEL:
-            continue
-        if row.variant not in largest or delta > (largest[row.variant][0].difference.delta or 0.0):
-            largest[row.variant] = row, p
-    for name, (row, p) in largest.items():
-        place = "" if row.scope.level == "overall" else f" at {row.scope}"
+        for one in _kinds(row, policy):
+            uncorrected = one.difference.p if row.scope.level == "overall" else None
+            p, delta = corrected.get(one.kind, uncorrected), one.difference.delta
+            if p is None or delta is None or delta <= policy.over(one.families, one.kind).margin or p >= GAIN_LEVEL:
+                continue
+            if row.variant not in largest or delta > (largest[row.variant][1].difference.delta or 0.0):
+                largest[row.variant] = row.scope, one, p
+    for name, (scope, one, p) in largest.items():
+        place = "" if scope.level == "overall" else f" at {scope}"
         message = (
-            f"{name}: scores better than the baseline{place}: {in_words(row, policy.confidence)} ({p_label(p)} after "
-            "Holm). No cache format causes that: the baseline is broken, or the servers differ in more than the cache"
+            f"{name}: scores better than the baseline{place}: {in_words(one, policy.confidence)} ({p_label(p)}). No "
+            "cache format causes that: the baseline is broken, or the servers differ in more than the cache"
         )
         yield Problem(name, "impossible_gain", message)
+
+
+def _kinds(row: Comparison, policy: Policy) -> list[Endpoint]:
+    """Returns what the verdict of `row` rests on, and greedy answers in any case: they show a broken server."""
+    evidence = row.evidence(policy)
+    return [*evidence, *([] if any(one.kind == "greedy" for one in evidence) else [row.greedy])]
 
 
 def has_own_model(run: RunData, variant: str) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kveval.config.judge import Policy
 from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.endpoint import Kind
 from kveval.judge.run_data import RunData, incomplete_reason, unanswered_reason
 from kveval.judge.trust.answers import answers_change
 from kveval.judge.trust.differences import impossible_gains, unequal_control
@@ -15,11 +16,14 @@ from kveval.judge.trust.server import facts_changed, sentinels_differ
 from kveval.run.manifest import VariantRun
 
 
-def find_problems(run: RunData, rows: Sequence[tuple[Comparison, float | None]], policy: Policy) -> tuple[Problem, ...]:
+def find_problems(
+    run: RunData, rows: Sequence[tuple[Comparison, Mapping[Kind, float]]], policy: Policy
+) -> tuple[Problem, ...]:
     """Returns what broke in every variant, the baseline first, and what each one's answers show by themselves first.
 
     Args:
-        rows: every variant compared with the baseline, each row with its p-value after Holm if it gets a verdict.
+        rows: every variant compared with the baseline, each row with its p-values after Holm; a row without a verdict
+            has none.
     """
     found: list[Problem] = []
     for variant in run.baseline_first:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from kveval.judge.diff import AnswerSet, VariantDiff, diff_answers, read_answer_set
@@ -55,6 +55,7 @@ def _pair(pair: VariantDiff, drift: Drift | None) -> dict[str, Any]:
         "first": pair.first,
         "second": pair.second,
         "emulated": list(pair.emulated),
+        "problem": asdict(pair.problem) if pair.problem else None,
         "changed_facts": {name: list(values) for name, values in pair.changed_facts.items()},
         "rows": [{"margin": row.verdict.margin if row.verdict else None, **comparison_row(row)} for row in rows],
         "drift": {

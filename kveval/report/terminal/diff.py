@@ -14,7 +14,7 @@ from kveval.judge.diff import VariantDiff
 from kveval.judge.evidence.drift import Drift
 from kveval.report.documents.diff import Diff
 from kveval.report.labels import answered_label, difference_label, score_label
-from kveval.report.terminal.layout import STYLES
+from kveval.report.terminal.layout import STYLES, not_judged
 from kveval.report.text import visible
 
 _COLUMNS = ("", "n", "before", "after", "points", "lost/\ngained", "same", "adj. p\n(Holm)")
@@ -31,6 +31,8 @@ def _pair(diff: Diff, pair: VariantDiff, drift: Drift | None) -> Iterator[Render
         for name, emulated in zip((pair.first, pair.second), pair.emulated, strict=True)
     )
     yield Text(f"{second} of {diff.second} against {first} of {diff.first}", style="bold")
+    if pair.problem:
+        yield not_judged(pair.problem)
     yield _table(pair.comparisons)
     if drift:
         yield Text(

@@ -31,7 +31,7 @@ from kveval.report.labels import (
 )
 from kveval.report.sections.speculation.section import speculating_variants
 from kveval.report.terminal.evidence import cold_lines, speculation_lines
-from kveval.report.terminal.layout import STYLES, indented
+from kveval.report.terminal.layout import STYLES, indented, not_judged
 from kveval.report.text import visible
 from kveval.run.manifest import VariantRun
 
@@ -130,7 +130,7 @@ def _notices(run: RunData, judgement: Judgement) -> Iterator[Text]:
             yield Text(f"{visible(name)} is {variant.status}{reason}", style="bold red")
     for problem in judgement.problems:
         if problem.is_void:
-            yield Text(f"NOT JUDGED: {visible(problem.message)}", style="bold red")
+            yield not_judged(problem)
 
 
 def _reasons(run: RunData, judgement: Judgement) -> Iterator[RenderableType]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,29 @@ def test_a_steady_variant_has_no_change_however_bad_it_is(tmp_path: Path, answer
 def test_a_baseline_is_tested_by_itself(tmp_path: Path) -> None:
     run = night(tmp_path, ROWS, bf16=breaking(ROWS, 0.3), fp8=scored(0.9))
     assert change(run, "bf16") is not None
+
+
+def test_expected_scores_show_what_greedy_answers_hide(tmp_path: Path) -> None:
+    run = night(tmp_path, ROWS, fp8=scored(0.9))
+    frames = {}
+    for name, records in run.records.items():
+        sure = [0.9 if name == "bf16" or number < 120 else 0.6 for number in range(len(records))]
+        frames[name] = records.assign(expected=[{"score": score} for score in sure])
+    assert change(run) is None
+    found = change(replace(run, records=frames))
+    assert found is not None
+    assert found.at_question == 121
+    assert "the expected score is 0.90 before and 0.60 from there on" in found.message
+
+
+def test_a_server_that_gives_other_texts_to_the_same_effect_changes(tmp_path: Path) -> None:
+    """As one that was started again without its quantized cache does: right all night, and suddenly word for word."""
+    run = night(tmp_path, ROWS, fp8=scored(0.9))
+    outputs = [text if number > 100 else f"Well: {text}" for number, text in enumerate(run.records["fp8"]["output"])]
+    records = {**run.records, "fp8": run.records["fp8"].assign(output=outputs)}
+    found = change(replace(run, records=records))
+    assert found is not None
+    assert "0% of the answers equal the baseline's before, and 100% from there on" in found.message
 
 
 def test_a_server_that_stops_answering_in_the_middle_changes(tmp_path: Path) -> None:

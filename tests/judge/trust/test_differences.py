@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,14 @@ def test_a_gain_beyond_the_margin_is_a_problem_and_no_pass(tmp_path: Path) -> No
     assert overall.verdict is not None
     assert overall.verdict.word == "undecided"
     assert "scores better than the baseline" in overall.verdict.reason
+
+
+def test_greedy_answers_count_even_if_the_verdict_rests_on_expected_scores(tmp_path: Path) -> None:
+    run = night(tmp_path, ROWS, bf16=losing(0.4), fp8=scored(0.9))
+    expected = {"score": 0.8, "unit": "probability", "temperature": 1.0}
+    frames = {name: records.assign(expected=[expected] * len(records)) for name, records in run.records.items()}
+    (problem,) = judge_run(replace(run, records=frames)).problems
+    assert problem.code == "impossible_gain"
 
 
 @pytest.mark.parametrize("share", [0.9, 0.905])

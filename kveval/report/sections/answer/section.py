@@ -151,7 +151,7 @@ def sentence(judgement: Judgement, headline: Headline) -> str:
     if not any(row.difference.n for row in overall) or any(judgement.void_of(row) for row in overall):
         return f"{headline.reason}."
     if headline.word == "undecided":
-        return f"{in_words(overall[0], judgement.policy.confidence)}; {headline.reason}."
+        return f"{in_words(overall[0].shown, judgement.policy.confidence)}; {headline.reason}."
     if headline.word == "pass":
         reason = overall[0].verdict.reason if overall[0].verdict else ""
         return f"pass up to {_length(lengths[-1])}: {reason}."
@@ -169,12 +169,12 @@ def _failing(judgement: Judgement, headline: Headline, lengths: Sequence[Compari
         first, *others = failing
         length = first.scope.context_length
         cells = [row for row in judgement.of(headline.variant, "cell") if row.scope.context_length == length]
-        parts = [f"fails at {_length(first)}{_worst_task(cells)}: {in_words(first, judgement.policy.confidence)}"]
+        parts = [f"fails at {_length(first)}{_worst_task(cells)}: {in_words(first.shown, judgement.policy.confidence)}"]
         return [*parts, f"also fails at {listed([_length(row) for row in others])}"] if others else parts
     rows = [row for row in judgement.of(headline.variant, "overall", "family", "cell") if word_of(row) == "fail"]
     worst = min(rows, key=lambda row: row.difference.delta or 0.0)
     place = "over all lengths" if worst.scope.level == "overall" else f"on {worst.scope}"
-    return [f"fails {place}: {in_words(worst, judgement.policy.confidence)}"]
+    return [f"fails {place}: {in_words(worst.shown, judgement.policy.confidence)}"]
 
 
 def _worst_task(cells: Sequence[Comparison]) -> str:

@@ -4,10 +4,9 @@ import json
 from typing import Any
 
 import pytest
-from support.variants import variant
 
-from kveval.engines.same_model import is_same_root, model_findings
 from kveval.run.facts import Facts
+from kveval.run.same_model import is_same_root, model_findings
 
 BASE = {"id": "llama-f16", "root": "/models/x", "max_model_len": 8192}
 OURS = {**BASE, "id": "llama-fp8"}
@@ -18,8 +17,12 @@ def facts(served: dict[str, Any], **changes: Any) -> Facts:
     return Facts.model_validate({**given, "answers_as": served.get("id"), "prompt_form": "token_ids", **changes})
 
 
-def codes(ours: Facts, baseline: Facts, *, is_same_model: bool = True, **keys: Any) -> dict[str, str]:
-    found = model_findings(ours, variant("fp8", **keys), baseline, is_same_model=is_same_model)
+def codes(
+    ours: Facts, baseline: Facts, *, is_same_model: bool = True, engine_args: dict[str, Any] | None = None
+) -> dict[str, str]:
+    found = model_findings(
+        ours, baseline, is_same_model=is_same_model, engine_args=engine_args or {}, declared_max_model_len=None
+    )
     return {finding.code: finding.level for finding in found}
 
 

@@ -1,4 +1,4 @@
-"""Checks that a candidate's server serves the baseline's model: only the cache may differ."""
+"""Tells from their facts whether a candidate's server serves the baseline's model: only the cache may differ."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kveval.config.engine import by_flag
-from kveval.engines.variants import ResolvedVariant
 from kveval.run.facts import Facts, Finding
 
 # A model of the Hugging Face hub in its cache: .../models--ORGANIZATION--NAME/snapshots/REVISION.
@@ -22,19 +21,30 @@ _INSTEAD = (
 
 
 def model_findings(
-    facts: Facts, variant: ResolvedVariant, baseline: Facts, *, is_same_model: bool
+    facts: Facts,
+    baseline: Facts,
+    *,
+    is_same_model: bool,
+    engine_args: Mapping[str, Any],
+    declared_max_model_len: int | None,
 ) -> Iterator[Finding]:
     """Yields an error for each fact of the model that is not the baseline's and that no key of the configuration says.
 
     Args:
         is_same_model: the configuration gives both variants the same checkpoint.
+        engine_args, declared_max_model_len: of the candidate, as configured: they may state another window.
     """
     if is_same_model:
         yield from _weights_findings(_served(facts), _served(baseline))
         yield from _answer_findings(facts, baseline)
         yield from _tokenizer_findings(facts, baseline)
     ours, theirs = facts.max_model_len, baseline.max_model_len
-    if None not in (ours, theirs) and ours != theirs and is_same_model and not _states_window(facts, variant, baseline):
+    states_window = (
+        "max-model-len" in by_flag(engine_args)
+        or declared_max_model_len is not None
+        or any(one.is_declared("max_model_len") for one in (facts, baseline))
+    )
+    if None not in (ours, theirs) and ours != theirs and is_same_model and not states_window:
         yield Finding.error(
             "other_max_model_len",
             f"max_model_len {ours}, the baseline's is {theirs}, and no key of the configuration says so; use: servers "
@@ -95,12 +105,3 @@ def _tokenizer_findings(facts: Facts, baseline: Facts) -> Iterator[Finding]:
             "of this server and the baseline's, only one puts a beginning-of-sequence token in front of every text: "
             "their tokenizers differ; use: servers with one tokenizer configuration",
         )
-
-
-def _states_window(facts: Facts, variant: ResolvedVariant, baseline: Facts) -> bool:
-    endpoint = variant.config.endpoint
-    return (
-        "max-model-len" in by_flag(variant.config.engine_args)
-        or (endpoint is not None and endpoint.declared.max_model_len is not None)
-        or any(one.is_declared("max_model_len") for one in (facts, baseline))
-    )
