@@ -68,17 +68,6 @@ def answered_label(row: Comparison) -> str:
     return f"{n:,} of {row.asked:,}" if n < row.asked else f"{n:,}"
 
 
-def attribution_label(row: Comparison) -> str | None:
-    """Says in one sentence how a difference divides into format and kernel. None without an emulated control."""
-    parts = row.attribution
-    if parts is None or not parts.total.n:
-        return None
-    return (
-        f"{difference_label(parts.total)} points = format {difference_label(parts.format)} + "
-        f"kernel {difference_label(parts.kernel)} ({parts.total.n} questions, emulated control {parts.control})"
-    )
-
-
 def storage_label(facts: Facts) -> str:
     """How the format is stored: 'native fp8_e4m3', 'emulated int8 per_token_head'; '' before the engine answered."""
     if facts.is_emulated:

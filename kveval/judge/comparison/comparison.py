@@ -9,11 +9,10 @@ import pandas as pd
 
 from kveval.config.judge import Policy
 from kveval.judge.comparison.endpoint import KIND_WORDS, Attribution, Endpoint, Kind, endpoint
-from kveval.judge.comparison.pairing import UNITS, Side, answered_by, has_right_answer
-from kveval.judge.comparison.scope import Level, Scope, in_scope
+from kveval.judge.comparison.pairing import UNITS, Side, answered_by
+from kveval.judge.comparison.scope import Level, Scope
 from kveval.judge.comparison.verdict import Verdict
-from kveval.judge.run_data import RunData
-from kveval.judge.statistics.clusters import Score, mean_score
+from kveval.judge.statistics.clusters import Score
 from kveval.judge.statistics.difference import Difference
 from kveval.judge.statistics.hypothesis_tests import Flips, flips
 from kveval.run.records import OUTCOMES
@@ -78,6 +77,12 @@ class Comparison:
         if policy.evidence == "both":
             return (*self.expected, self.greedy)
         return self.expected if self.rest is None else (*self.expected, self.rest)
+
+    @property
+    def beside(self) -> tuple[Endpoint, ...]:
+        """Returns the kinds of score that the row has and does not show."""
+        found = (*self.expected, *([self.rest] if self.rest else []), self.greedy)
+        return tuple(one for one in found if one is not self.shown)
 
     @property
     def asked(self) -> int:
@@ -179,16 +184,3 @@ def in_words(shown: Endpoint, confidence: float) -> str:
     size = f"{difference.n:,} questions about {difference.clusters:,} contexts"
     kind = "" if shown.kind == "greedy" else f"{KIND_WORDS[shown.kind]} "
     return f"{kind}{100 * (difference.delta or 0.0):+.1f} points{interval}, {size}"
-
-
-def own_score(run: RunData, variant: str, scope: Scope, *, confidence: float) -> Score:
-    """Returns the mean score of `variant` over the samples of `scope` that it answered and that have a right answer.
-
-    An engine error is no score of 0: an outage is not a loss of quality.
-    """
-    asked = in_scope(run.samples[has_right_answer(run.samples)], scope)
-    records = run.records[variant]
-    answered = records.index[(records["outcome"] != "engine_error").to_numpy(dtype=bool)].intersection(asked.index)
-    return mean_score(
-        records.loc[answered, "score"].astype(float), asked.loc[answered, "haystack_id"], confidence=confidence
-    )

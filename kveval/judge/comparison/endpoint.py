@@ -56,6 +56,7 @@ class Endpoint:
         baseline_score, candidate_score: over the samples with a score on both sides.
         sensitive: the difference over the cells that can show a loss.
         insensitive_cells: the other cells, each as "task at N tokens: why".
+        temperature: of the probabilities. None for greedy answers.
         aa: the difference of the baseline's second run from the first. None without an A/A run that covers the scope.
         attribution: None without an emulated control.
         families: of the samples asked, one entry each.
@@ -68,6 +69,7 @@ class Endpoint:
     difference: Difference
     sensitive: Difference
     insensitive_cells: tuple[str, ...]
+    temperature: float | None
     aa: Difference | None
     attribution: Attribution | None
     families: tuple[str, ...]
@@ -120,10 +122,17 @@ def endpoint(table: pd.DataFrame, kind: Kind, *, policy: Policy, control: str | 
         difference=paired(pairs, "baseline", "candidate"),
         sensitive=paired(pairs[keep], "baseline", "candidate"),
         insensitive_cells=tuple(insensitive),
+        temperature=None if kind == "greedy" else _only(table["temperature"]),
         aa=paired(repeated, "baseline", "aa") if len(repeated) else None,
         attribution=attribution,
         families=tuple(table["family"]),
     )
+
+
+def _only(values: pd.Series) -> float | None:
+    """Returns the one value in a column. None if there is no value, or more than one."""
+    found = values.dropna().unique()
+    return float(found[0]) if len(found) == 1 else None
 
 
 def _insensitive(baseline: float, candidate: float) -> str | None:

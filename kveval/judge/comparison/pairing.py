@@ -30,10 +30,12 @@ def pair(samples: pd.DataFrame, sides: Mapping[Side, pd.DataFrame]) -> pd.DataFr
         ``SIDE_score`` in [0, 1], ``SIDE_correct`` and ``SIDE_expected`` (the expected score, NaN without one). All
         sides but the baseline also have ``SIDE_identical``: the output equals the baseline's, character by character.
         ``unit``: of the expected score that the sample has or should have. None if it has a greedy score only.
+        ``temperature``: of the baseline's expected score, NaN without one.
     """
     table = samples.assign(scored=has_right_answer(samples))
     said = {side: _said(records.reindex(samples.index)["expected"]) for side, records in sides.items()}
     table["unit"] = _units(samples["task"], said, sides)
+    table["temperature"] = said["baseline"]["temperature"]
     outputs: dict[Side, pd.Series] = {}
     for side, records in sides.items():
         aligned = records.reindex(samples.index)

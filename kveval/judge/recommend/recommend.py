@@ -11,9 +11,10 @@ from kveval.config.emulation import EmulationConfig, native_dtype
 from kveval.config.engine import flag_name
 from kveval.errors import UsageError
 from kveval.formats.registry import is_unquantized
-from kveval.judge.comparison.comparison import at_levels, own_score
+from kveval.judge.comparison.comparison import at_levels
 from kveval.judge.comparison.headline import held_to
 from kveval.judge.comparison.judgement import PANELS
+from kveval.judge.comparison.own_score import own_score
 from kveval.judge.comparison.scope import Scope
 from kveval.judge.gate.check import EXIT_CODES, Check, State
 from kveval.judge.gate.gate import Gate, gate

@@ -9,7 +9,7 @@ from kveval.judge.diff import AnswerSet, VariantDiff, diff_answers, read_answer_
 from kveval.judge.evidence.drift import Drift, drift_positions, summarize
 from kveval.report.documents.rows import comparison_row
 
-DIFF_VERSION = 1
+DIFF_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,10 @@ from kveval.judge.recommend.serve_command import ServeCommand
 from kveval.report.documents.rows import comparison_row, variant_row
 from kveval.report.labels import what_decides
 
-RECOMMENDATION_VERSION = 1
-_OF_SCORES = ("score", "baseline_score", "delta", "low", "high", "n", "haystacks")
+RECOMMENDATION_VERSION = 2
+_OF_SCORES = (
+    "evidence", "temperature", "score", "baseline_score", "delta", "se", "low", "high", "n", "haystacks", "greedy", "expected", "greedy_rest",
+)  # fmt: skip
 _OF_VARIANT = (
     "status", "storage", "emulation", "effective_cache_dtype", "declared", "kv_capacity_tokens", "kv_capacity_ratio",
 )  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 
 from kveval.judge.comparison.comparison import Comparison
 from kveval.judge.comparison.endpoint import Attribution, Endpoint
+from kveval.judge.statistics.difference import Difference
 from kveval.run.manifest import VariantRun
 
 
@@ -14,7 +15,8 @@ def comparison_row(comparison: Comparison) -> dict[str, Any]:
     """Returns one comparison as a flat row. Scores are in [0, 1], differences in [-1, 1] (candidate - baseline).
 
     Scores and differences of the row are of the kind that ``evidence`` names, which the verdict rests on. ``greedy``
-    and ``expected`` have all kinds. Flips and outcomes are those of greedy answers.
+    and ``expected`` have all kinds; ``greedy_rest`` has the greedy score of the samples without an expected one. Flips,
+    outcomes and noise are those of greedy answers.
     """
     difference, verdict, noise = comparison.difference, comparison.verdict, comparison.noise
     return {
@@ -24,6 +26,7 @@ def comparison_row(comparison: Comparison) -> dict[str, Any]:
         "task": comparison.scope.task,
         "context_length": comparison.scope.context_length,
         "evidence": comparison.shown.kind,
+        "temperature": comparison.shown.temperature,
         "asked": comparison.asked,
         "unscored": comparison.unscored,
         "n": difference.n,
@@ -33,6 +36,7 @@ def comparison_row(comparison: Comparison) -> dict[str, Any]:
         "score_low": comparison.candidate_score.low,
         "score_high": comparison.candidate_score.high,
         "delta": difference.delta,
+        "se": difference.se,
         "low": difference.low,
         "high": difference.high,
         "p": difference.p,
@@ -43,11 +47,13 @@ def comparison_row(comparison: Comparison) -> dict[str, Any]:
         "mcnemar_p": comparison.flips.p,
         "identical": comparison.identical,
         "outcomes": comparison.outcomes,
-        "greedy": _endpoint(comparison.greedy),
-        "expected": [_endpoint(one) for one in comparison.expected],
         "insensitive_cells": list(comparison.insensitive_cells),
         "noise": asdict(noise) if noise else None,
+        "aa_difference": _difference(comparison.shown.aa),
         "attribution": _attribution(comparison.attribution),
+        "greedy": _endpoint(comparison.greedy),
+        "expected": [_endpoint(one) for one in comparison.expected],
+        "greedy_rest": _endpoint(comparison.rest) if comparison.rest else None,
         "verdict": verdict.word if verdict else None,
         "reason": verdict.reason if verdict else None,
         "p_holm": verdict.p_holm if verdict else None,
@@ -55,27 +61,33 @@ def comparison_row(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _endpoint(one: Endpoint) -> dict[str, Any]:
-    difference = one.difference
-    return {
-        "kind": one.kind,
-        "asked": one.asked,
-        "n": difference.n,
-        "baseline_score": one.baseline_score.mean,
-        "score": one.candidate_score.mean,
-        "delta": difference.delta,
-        "se": difference.se,
-        "low": difference.low,
-        "high": difference.high,
-        "aa_delta": one.aa.delta if one.aa else None,
-        "aa_se": one.aa.se if one.aa else None,
-    }
-
-
 def comparison_part(comparison: Comparison | None, *keys: str) -> dict[str, Any] | None:
     """Returns these keys of `comparison_row`. None without a comparison."""
     row = comparison_row(comparison) if comparison else {}
     return {key: row[key] for key in keys} if comparison else None
+
+
+def _endpoint(one: Endpoint) -> dict[str, Any]:
+    return {
+        "kind": one.kind,
+        "temperature": one.temperature,
+        "asked": one.asked,
+        **(_difference(one.difference) or {}),
+        "baseline_score": one.baseline_score.mean,
+        "score": one.candidate_score.mean,
+        "method": one.difference.method,
+        "no_interval_because": one.difference.reason,
+        "insensitive_cells": list(one.insensitive_cells),
+        "aa_difference": _difference(one.aa),
+        "attribution": _attribution(one.attribution),
+    }
+
+
+def _difference(found: Difference | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    keys = {"n": found.n, "haystacks": found.clusters, "delta": found.delta, "se": found.se}
+    return {**keys, "low": found.low, "high": found.high, "p": found.p}
 
 
 def _attribution(attribution: Attribution | None) -> dict[str, Any] | None:

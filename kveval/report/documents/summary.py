@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from kveval.config.judge import Policy
-from kveval.judge.comparison.comparison import own_score
 from kveval.judge.comparison.headline import headlines
 from kveval.judge.comparison.judgement import Judgement, judge_run
+from kveval.judge.comparison.own_score import kinds_of, own_score, temperature_of
 from kveval.judge.comparison.pairing import has_right_answer
 from kveval.judge.comparison.scope import in_scope, scopes
 from kveval.judge.evidence.cold import ColdComparison, cold_comparisons
@@ -18,7 +18,7 @@ from kveval.judge.run_data import RunData, load_run
 from kveval.report.documents.rows import comparison_part, comparison_row, variant_row
 from kveval.report.sections.speculation.section import SpeculatingVariant, speculating_variants
 
-SUMMARY_VERSION = 1
+SUMMARY_VERSION = 2
 # The run directory's cold/ has the others.
 _MOST_DIFFERENCES = 20
 
@@ -28,8 +28,8 @@ def summary(run_dir: Path, policy: Policy | None = None) -> dict[str, Any]:
 
     Its keys are ``version, run_id, status, partial, baseline, policy, problems, headlines, variants, rows,
     speculation`` and ``prefix_cache``. There is one row per variant and context length, and one overall
-    (``context_length`` None). Scores are in [0, 1], differences in [-1, 1] (candidate - baseline). None stands beside a
-    reason.
+    (``context_length`` None). The baseline has one for each kind of score (``evidence``). Scores are in [0, 1],
+    differences in [-1, 1] (candidate - baseline). None stands beside a reason.
 
     Raises:
         RunDirectoryError: `run_dir` is not a run directory, or it is broken.
@@ -53,14 +53,18 @@ def summary(run_dir: Path, policy: Policy | None = None) -> dict[str, Any]:
 
 
 def _baseline_rows(run: RunData, policy: Policy) -> Iterator[dict[str, Any]]:
-    for group in scopes(run.samples, "length", "overall"):
-        score = own_score(run, run.manifest.baseline, group, confidence=policy.confidence)
+    rows = ((group, kind) for group in scopes(run.samples, "length", "overall") for kind in kinds_of(run))
+    for group, kind in rows:
+        score = own_score(run, run.manifest.baseline, group, confidence=policy.confidence, kind=kind)
+        asked = int(has_right_answer(in_scope(run.samples, group)).sum()) if kind == "greedy" else score.n
         yield {
             "variant": run.manifest.baseline,
             "role": "baseline",
             "level": group.level,
             "context_length": group.context_length,
-            "asked": int(has_right_answer(in_scope(run.samples, group)).sum()),
+            "evidence": kind,
+            "temperature": None if kind == "greedy" else temperature_of(run),
+            "asked": asked,
             "n": score.n,
             "haystacks": score.clusters,
             "score": score.mean,

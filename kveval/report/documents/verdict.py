@@ -14,7 +14,7 @@ from kveval.report.documents.rows import comparison_part, comparison_row, varian
 from kveval.report.files.flips import flip_excerpts
 from kveval.report.sections.drift.section import DriftRow, drift_rows
 
-VERDICT_VERSION = 2
+VERDICT_VERSION = 3
 
 
 def verdict(gate: Gate) -> dict[str, Any]:
@@ -44,7 +44,9 @@ def verdict(gate: Gate) -> dict[str, Any]:
         "checks": [_check(gate, check) for check in gate.checks],
         "notes": [note.model_dump() for note in gate.notes],
         "variants": {name: variant_row(variant) for name, variant in manifest.variants.items()},
-        "noise": comparison_part(noise, "variant", "n", "delta", "low", "high", "lost", "gained", "identical"),
+        "noise": comparison_part(
+            noise, "variant", "score_kind", "n", "delta", "se", "low", "high", "lost", "gained", "identical", "beside"
+        ),
         "drift": [_drift(row) for row in drift_rows(gate.run, ("overall", "length", "cell"))],
     }
 

@@ -14,6 +14,7 @@ from kveval.judge.comparison.verdict import Verdict
 from kveval.judge.gate.check import Check
 from kveval.judge.gate.gate import Gate
 from kveval.report.documents.verdict import error_word
+from kveval.report.endpoints import beside_labels, shown_label
 from kveval.report.labels import difference_label, emulated_suffix, with_word
 from kveval.report.text import visible
 
@@ -79,7 +80,9 @@ def _row_case(class_name: str, row: Comparison, verdict: Verdict, *, is_broken: 
     # What a broken run lost is not a loss of quality.
     problem = "skipped" if is_broken else {"fail": "failure", "undecided": "skipped", "pass": None}[verdict.word]
     kind = "regression" if verdict.word == "fail" else verdict.word
-    size = f"{row.difference.n} of {row.asked} questions, {difference_label(row.difference)} points"
+    score = f"{shown_label(row)} " if row.expected else ""
+    size = f"{row.difference.n} of {row.asked} questions, {score}{difference_label(row.difference)} points"
+    size += "".join(f"; beside it: {label}" for label in beside_labels(row))
     return _Case(class_name, str(row.scope), problem, kind, f"{verdict.word}: {verdict.reason} ({size})")
 
 

@@ -6,19 +6,17 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from kveval.errors import KvevalError
-from kveval.judge.comparison.comparison import at_levels
+from kveval.judge.comparison.comparison import Comparison, at_levels
 from kveval.judge.comparison.scope import Scope
 from kveval.judge.gate.check import Check
 from kveval.judge.gate.gate import Gate
 from kveval.report.documents.verdict import error_word, noise_floor
+from kveval.report.endpoints import attribution_labels, beside_labels, has_expected, name_of, shown_label
 from kveval.report.files.flips import FlipExcerpt, flip_excerpts
 from kveval.report.labels import (
     answered_label,
-    attribution_label,
     difference_label,
     emulated_suffix,
-    evidence_label,
-    other_evidence,
     score_label,
     storage_label,
 )
@@ -121,20 +119,28 @@ def _checks(gate: Gate) -> Iterator[str]:
         overall = check.overall
         yield (
             f"| {_MARKS[check.state]} {check.state} | {check.kind} | {_variant(gate, check)} "
-            f"| {plain(check.against or '')} | {difference_label(overall.difference) if overall else ''} "
+            f"| {plain(check.against or '')} | {_overall(overall)} "
             f"| {plain(check.reason)} |"
         )
     yield ""
     for check in gate.checks:
         overall = check.overall
-        if overall and (other := other_evidence(overall)):
-            yield f"- {plain(check.variant)}: points are of the {evidence_label(overall)}; beside it: {other}"
-        if overall and overall.attribution and (label := attribution_label(overall)):
+        for label in beside_labels(overall) if overall else []:
+            yield f"- {plain(check.variant)}, beside it: {plain(label)}"
+        if overall and overall.attribution and (split := attribution_labels(overall)):
             cause = {None: "undecided which part lost", "both": "both lost"}.get(
                 overall.attribution.blames(), f"the loss comes from the {overall.attribution.blames()}"
             )
-            yield f"- {plain(check.variant)}: {plain(label)}: **{cause}**"
+            yield f"- {plain(check.variant)}: {plain(split[0])}: **{cause}**"
+            yield from (f"- {plain(check.variant)}: {plain(label)}" for label in split[1:])
     yield ""
+
+
+def _overall(row: Comparison | None) -> str:
+    if row is None:
+        return ""
+    kind = f" ({shown_label(row)})" if row.expected and row.difference.n else ""
+    return difference_label(row.difference) + kind
 
 
 def _variant(gate: Gate, check: Check) -> str:
@@ -156,23 +162,30 @@ def _cells(gate: Gate) -> Iterator[str]:
         return
     yield "### Worst cells first"
     yield ""
-    columns = ("verdict", "variant", "check", "cell", "questions", "score", "before", "after", "points", "lost/gained",
-               "adjusted p (Holm)")  # fmt: skip
-    yield f"| {' | '.join(columns)} |"
-    yield f"|{'---|' * len(columns)}"
+    named = has_expected([row for _, row, _ in cells])
+    yield (
+        "| verdict | variant | check | cell | questions | before | after | points "
+        + ("| score | beside it " if named else "")
+        + "| lost/gained | adjusted p (Holm) |"
+    )
+    yield "|---|---|---|---|---|---|---|---|---|---|" + ("---|---|" if named else "")
     for check, row, verdict in cells[:_MOST_CELLS]:
         p = f"{verdict.p_holm:.2g}" if verdict.p_holm is not None else ""
         yield (
             f"| {verdict.word} | {plain(check.variant)}{emulated_suffix(gate.run, check.variant)} | {check.kind} "
-            f"| {plain(str(row.scope))} | {answered_label(row)} | {evidence_label(row)} "
-            f"| {score_label(row.baseline_score.mean)} "
+            f"| {plain(str(row.scope))} | {answered_label(row)} | {score_label(row.baseline_score.mean)} "
             f"| {score_label(row.candidate_score.mean)} | {difference_label(row.difference)} "
-            f"| {row.flips.lost}/{row.flips.gained} | {p} |"
+            + (f"| {name_of(row, row.shown)} | {_beside(row)} " if named else "")
+            + f"| {row.flips.lost}/{row.flips.gained} | {p} |"
         )
     if len(cells) > _MOST_CELLS:
         yield ""
         yield f"{len(cells) - _MOST_CELLS} more cells are in verdict.json."
     yield ""
+
+
+def _beside(row: Comparison) -> str:
+    return "; ".join(f"{name_of(row, one)} {difference_label(one.difference)}" for one in row.beside)
 
 
 def _flips(gate: Gate) -> Iterator[str]:

@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 from kveval.config.judge import Policy
 from kveval.errors import UsageError
-from kveval.judge.comparison.comparison import own_score
 from kveval.judge.comparison.headline import Headline, headlines
 from kveval.judge.comparison.judgement import judge_run
+from kveval.judge.comparison.own_score import own_score
 from kveval.judge.comparison.scope import Scope
 from kveval.judge.run_data import load_run
 from kveval.judge.statistics.clusters import Score

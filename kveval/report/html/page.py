@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from kveval import __version__
-from kveval.report import labels, sections
+from kveval.report import endpoints, labels, sections
 from kveval.report.text import exact, shortened, visible
 from kveval.resources import templates_directory
 
@@ -63,7 +63,10 @@ def _environment() -> Environment:
         "yaml": lambda value: yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=110),
         "length_label": labels.length_label,
         "difference": labels.difference_label,
-        "attribution": labels.attribution_label,
+        "attributions": endpoints.attribution_labels,
+        "beside": endpoints.beside_labels,
+        "kind": endpoints.kind_label,
+        "shown_kind": endpoints.shown_label,
         "answered": labels.answered_label,
         "flips": labels.flips_label,
         "storage": labels.storage_label,

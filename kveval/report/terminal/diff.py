@@ -13,6 +13,7 @@ from kveval.judge.comparison.comparison import Comparison
 from kveval.judge.diff import VariantDiff
 from kveval.judge.evidence.drift import Drift
 from kveval.report.documents.diff import Diff
+from kveval.report.endpoints import name_of
 from kveval.report.labels import answered_label, difference_label, score_label
 from kveval.report.terminal.layout import STYLES, not_judged
 from kveval.report.text import visible
@@ -52,11 +53,18 @@ def _table(rows: Sequence[Comparison]) -> Table:
     table.add_row(*(Text(column, style="underline") for column in _COLUMNS))
     for row in rows:
         p = row.verdict.p_holm if row.verdict else None
+        kind = f" ({name_of(row, row.shown)})" if row.expected else ""
         table.add_row(
-            Text(visible(str(row.scope))), Text(answered_label(row)),
+            Text(visible(str(row.scope)) + kind), Text(answered_label(row)),
             Text(score_label(row.baseline_score.mean)), Text(score_label(row.candidate_score.mean)),
             Text(difference_label(row.difference)), Text(f"{row.flips.lost}/{row.flips.gained}"),
             Text("" if row.identical is None else f"{row.identical:.0%}"),
             Text("" if p is None else f"{p:.2g}", style=STYLES[row.verdict.word] if row.verdict else ""),
         )  # fmt: skip
+        for one in row.beside:
+            table.add_row(
+                Text(f"  beside it: {name_of(row, one)}"), Text(f"{one.difference.n:,}"),
+                Text(score_label(one.baseline_score.mean)), Text(score_label(one.candidate_score.mean)),
+                Text(difference_label(one.difference)), Text(), Text(), Text(),
+            )  # fmt: skip
     return table

@@ -12,7 +12,8 @@ from rich.text import Text
 from kveval.judge.comparison.comparison import Comparison, at_levels
 from kveval.judge.gate.check import Check
 from kveval.judge.gate.gate import Gate
-from kveval.report.labels import attribution_label, difference_label, emulated_suffix, storage_label
+from kveval.report.endpoints import attribution_labels, beside_labels, shown_label
+from kveval.report.labels import difference_label, emulated_suffix, storage_label
 from kveval.report.terminal.layout import STYLES, indented
 from kveval.report.text import visible
 
@@ -49,10 +50,13 @@ def _check(gate: Gate, check: Check) -> Iterator[RenderableType]:
         (f"  {visible(label)}{saving}" if label else "", "dim"),
     )
     against = f" against {check.against}" if check.against else ""
-    delta = f", {difference_label(overall.difference)} points" if overall and overall.difference.n else ""
+    kind = f", {shown_label(overall)}" if overall and overall.expected else ""
+    delta = f"{kind}, {difference_label(overall.difference)} points" if overall and overall.difference.n else ""
     yield indented(f"{check.kind}{against}{delta}: {check.reason}", left=15)
-    if overall and overall.attribution and (label := attribution_label(overall) or ""):
-        cause = overall.attribution.blames()
+    for label in beside_labels(overall) if overall else []:
+        yield indented(f"beside it: {label}", left=15)
+    for number, label in enumerate(attribution_labels(overall) if overall else []):
+        cause = overall.attribution.blames() if overall and overall.attribution and number == 0 else None
         yield indented(label + (f"; the loss comes from {_CAUSES[cause]}" if cause else ""), left=15)
 
 
@@ -68,6 +72,7 @@ def _cells(gate: Gate, cells: list[tuple[Check, Comparison]]) -> Table:
             Text(check.kind),
             Text(visible(str(row.scope))),
             Text(difference_label(row.difference)),
+            Text(shown_label(row) or ""),
             Text(f"{row.flips.lost}/{row.flips.gained}"),
         )
     return table

@@ -12,6 +12,7 @@ from kveval.judge.comparison.comparison import at_levels
 from kveval.judge.recommend.capacity import Memory
 from kveval.judge.recommend.recommend import Candidate, Recommendation
 from kveval.judge.recommend.serve_command import ServeCommand
+from kveval.report.endpoints import beside_labels, shown_label
 from kveval.report.labels import difference_label, storage_label, what_decides
 from kveval.report.terminal.layout import STYLES, indented
 from kveval.report.text import visible
@@ -51,7 +52,9 @@ def _storage(candidate: Candidate) -> tuple[str, str]:
 
 def _worth(made: Recommendation, chosen: Candidate) -> Iterator[str]:
     (overall,) = at_levels(chosen.check.comparisons, "overall")
-    yield f"{difference_label(overall.difference)} points; {chosen.check.reason}"
+    kind = f"{shown_label(overall)} " if overall.expected else ""
+    yield f"{kind}{difference_label(overall.difference)} points; {chosen.check.reason}"
+    yield from (f"beside it: {label}" for label in beside_labels(overall))
     yield from _memory(chosen.memory)
     for limit in made.limits:
         who = "1 sequence" if limit.sequences == 1 else f"each of {limit.sequences:,} sequences at once"

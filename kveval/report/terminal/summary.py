@@ -11,20 +11,21 @@ from rich.table import Table
 from rich.text import Text
 
 from kveval.config.judge import Policy
-from kveval.judge.comparison.comparison import Comparison, own_score
-from kveval.judge.comparison.headline import headlines
+from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.endpoint import Endpoint, Kind
+from kveval.judge.comparison.headline import headlines, listed
 from kveval.judge.comparison.judgement import Judgement, judge_run
+from kveval.judge.comparison.own_score import kinds_of, own_score, temperature_of
 from kveval.judge.comparison.pairing import has_right_answer
 from kveval.judge.comparison.scope import Scope, in_scope, scopes
 from kveval.judge.comparison.verdict import points
 from kveval.judge.evidence.cold import cold_comparisons
 from kveval.judge.run_data import RunData, load_run
+from kveval.report.endpoints import attribution_labels
 from kveval.report.labels import (
-    attribution_label,
     capacity_label,
     difference_label,
-    evidence_label,
-    other_evidence,
+    flips_label,
     score_label,
     storage_label,
     with_word,
@@ -36,6 +37,11 @@ from kveval.report.text import visible
 from kveval.run.manifest import VariantRun
 
 _WIDTHS = (7, 18, 5, 22, 11)
+# Wide enough for the names of scores, and still 80 columns in all.
+_WIDTHS_WITH_NAMES = (11, 18, 5, 21, 11)
+_NAMES: dict[Kind, str] = {
+    "greedy": "greedy", "probability": "probability", "token_accuracy": "token acc.", "entries": "entries",
+}  # fmt: skip
 
 
 def summary_table(run_dir: Path, policy: Policy | None = None) -> RenderableType:
@@ -44,7 +50,7 @@ def summary_table(run_dir: Path, policy: Policy | None = None) -> RenderableType
     judgement = judge_run(run, policy)
     margin, confidence = points(judgement.policy.margin), judgement.policy.confidence
     title = f"{run.manifest.run_id}: against {run.manifest.baseline}, margin {margin} points"
-    header = _grid()
+    header = _grid(_widths(run))
     headings = ("context", "questions/contexts", "score", f"difference [{confidence:.0%}]", "lost/gained", "verdict")
     header.add_row(*(Text(heading, style="bold underline") for heading in headings))
     parts: list[RenderableType] = [*_notices(run, judgement), Text(visible(title), style="bold"), Text(), header]
@@ -52,7 +58,7 @@ def summary_table(run_dir: Path, policy: Policy | None = None) -> RenderableType
         details = ", ".join(part for part in (storage_label(variant.facts), capacity_label(variant.facts)) if part)
         parts.append(Text.assemble((visible(variant.name), "bold"), "  ", (visible(details), "dim")))
         parts.append(_scores(run, judgement, variant))
-    parts += [Text(), *_reasons(run, judgement)]
+    parts += [Text(), *_names(run, judgement), *_reasons(run, judgement)]
     for one in speculating_variants(run, judgement):
         parts += speculation_lines(one)
     for check in cold_comparisons(run):
@@ -60,58 +66,72 @@ def summary_table(run_dir: Path, policy: Policy | None = None) -> RenderableType
     return Stack(*parts)
 
 
-def _grid() -> Table:
+def _grid(widths: tuple[int, ...] = _WIDTHS) -> Table:
     """Returns an empty table: one per variant, with the same widths, so that they align."""
     grid = Table.grid(padding=(0, 1, 0, 0))
-    for width in _WIDTHS:
+    for width in widths:
         grid.add_column(justify="right", min_width=width, no_wrap=True)
     grid.add_column()
     return grid
 
 
 def _scores(run: RunData, judgement: Judgement, variant: VariantRun) -> Table:
-    grid = _grid()
+    grid = _grid(_widths(run))
     if variant.role == "baseline":
-        rows = [_baseline_cells(run, judgement, group) for group in scopes(run.samples, "length", "overall")]
-    else:
-        compared = judgement.of(variant.name, "length", "overall")
-        if not any(row.difference.n for row in compared):
-            compared = compared[-1:]
-        rows = [_cells(row, variant) for row in compared]
-    for row in rows:
-        grid.add_row(*row)
+        for group in scopes(run.samples, "length", "overall"):
+            for cells in _baseline_cells(run, judgement, group):
+                grid.add_row(*cells)
+        return grid
+    compared = judgement.of(variant.name, "length", "overall")
+    if not any(row.difference.n for row in compared):
+        compared = compared[-1:]
+    for row in compared:
+        if row.expected:
+            grid.add_row(_place(row.scope), *[Text()] * (len(_WIDTHS) - 1), Text())
+        for one in (row.shown, *row.beside):
+            grid.add_row(*_cells(row, one, variant))
     return grid
 
 
-def _baseline_cells(run: RunData, judgement: Judgement, group: Scope) -> list[Text]:
-    beside = next((row for row in judgement.comparisons if row.scope == group and row.shown.kind != "greedy"), None)
-    if beside is not None:
-        # The baseline's score stands above scores of the same kind.
-        score = beside.baseline_score
-        cells = _first_cells(group, score.n, beside.asked, score.clusters, score.mean)
-        return [*cells, Text(), Text(), Text("baseline", "dim")]
-    score = own_score(run, run.manifest.baseline, group, confidence=judgement.policy.confidence)
-    asked = int(has_right_answer(in_scope(run.samples, group)).sum())
-    return [*_first_cells(group, score.n, asked, score.clusters, score.mean), Text(), Text(), Text("baseline", "dim")]
+def _widths(run: RunData) -> tuple[int, ...]:
+    return _WIDTHS if kinds_of(run) == ("greedy",) else _WIDTHS_WITH_NAMES
 
 
-def _cells(row: Comparison, variant: VariantRun) -> list[Text]:
-    difference = row.difference
+def _baseline_cells(run: RunData, judgement: Judgement, group: Scope) -> Iterator[list[Text]]:
+    found = {
+        kind: own_score(run, run.manifest.baseline, group, confidence=judgement.policy.confidence, kind=kind)
+        for kind in kinds_of(run)
+    }
+    asked = {kind: score.n for kind, score in found.items()}
+    asked["greedy"] = int(has_right_answer(in_scope(run.samples, group)).sum())
+    if len(found) > 1:
+        yield [_place(group), *[Text()] * (len(_WIDTHS) - 1), Text("baseline", "dim")]
+    for kind, score in found.items():
+        named = Text(_NAMES[kind]) if len(found) > 1 else _place(group)
+        if score.n or kind == "greedy":
+            numbers = _numbers(score.n, asked[kind], score.clusters, score.mean)
+            yield [named, *numbers, Text(), Text(), Text("" if len(found) > 1 else "baseline", "dim")]
+
+
+def _cells(row: Comparison, one: Endpoint, variant: VariantRun) -> list[Text]:
+    difference = one.difference
+    name = f"{_NAMES[one.kind]}{' rest' if one is row.rest else ''}"
     return [
-        *_first_cells(row.scope, difference.n, row.asked, difference.clusters, row.candidate_score.mean),
+        Text(name) if row.expected else _place(row.scope),
+        *_numbers(difference.n, one.asked, difference.clusters, one.candidate_score.mean),
         Text(difference_label(difference)),
-        Text(f"{row.flips.lost}/{row.flips.gained}"),
-        _verdict_cell(row, variant),
+        Text(flips_label(row.flips).replace(" ", "") if one is row.greedy else ""),
+        _verdict_cell(row, variant) if one is row.shown else Text(),
     ]
 
 
-def _first_cells(group: Scope, n: int, asked: int, contexts: int, score: float | None) -> list[Text]:
+def _place(group: Scope) -> Text:
     overall = group.context_length is None
-    return [
-        Text("overall" if overall else f"{group.context_length:,}", style="bold" if overall else ""),
-        Text(f"{n}{f' of {asked}' if n < asked else ''}/{contexts}"),
-        Text(score_label(score)),
-    ]
+    return Text("overall" if overall else f"{group.context_length:,}", style="bold" if overall else "")
+
+
+def _numbers(n: int, asked: int, contexts: int, score: float | None) -> list[Text]:
+    return [Text(f"{n}{f' of {asked}' if n < asked else ''}/{contexts}"), Text(score_label(score))]
 
 
 def _verdict_cell(row: Comparison, variant: VariantRun) -> Text:
@@ -119,6 +139,18 @@ def _verdict_cell(row: Comparison, variant: VariantRun) -> Text:
         return Text({"control": "(control)", "aa": "(A/A)"}[variant.role], style="dim")
     not_measured = row.difference.n == 0 and variant.status != "complete"
     return Text(variant.status if not_measured else row.verdict.word, style=STYLES[row.verdict.word])
+
+
+def _names(run: RunData, judgement: Judgement) -> Iterator[Text]:
+    """Says what the names of scores mean. Yields nothing for a run of greedy answers."""
+    units, temperature = kinds_of(run)[1:], temperature_of(run)
+    if units:
+        at = "" if temperature is None else f", at temperature {temperature:g}"
+        yield Text(f"{listed([_NAMES[unit] for unit in units])}: expected score{at}", style="dim")
+        yield Text("greedy: the decoded answers, which lost/gained counts", style="dim")
+        if any(row.rest for row in judgement.comparisons):
+            yield Text("greedy rest: of the questions that have no expected score", style="dim")
+        yield Text("The verdict stands beside the score that decides it.", style="dim")
 
 
 def _notices(run: RunData, judgement: Judgement) -> Iterator[Text]:
@@ -139,13 +171,11 @@ def _reasons(run: RunData, judgement: Judgement) -> Iterator[RenderableType]:
         answer.highlight_regex(rf"\b{headline.word}\w*", STYLES[headline.word])
         yield Text.assemble((visible(headline.variant), "bold"), ": ", answer)
         for row in judgement.of(headline.variant, "length", "overall"):
-            verdict, attribution = row.verdict, attribution_label(row)
+            verdict = row.verdict
             if verdict and verdict.word == "undecided" and row.difference.n and verdict.reason not in headline.reason:
                 yield indented(f"{row.scope}: {verdict.reason}")
-            if row.scope.level == "overall" and attribution:
-                yield indented(attribution)
-            if row.scope.level == "overall" and (other := other_evidence(row)):
-                yield indented(f"points are of the {evidence_label(row)}; beside it: {other}")
+            if row.scope.level == "overall":
+                yield from (indented(label) for label in attribution_labels(row))
         for finding in run.manifest.variants[headline.variant].findings:
             if finding.level != "info":
                 yield indented(f"{finding.level}: {finding.message}", style="yellow")

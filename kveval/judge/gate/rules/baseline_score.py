@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kveval.judge.comparison.comparison import own_score
 from kveval.judge.comparison.judgement import Judgement
+from kveval.judge.comparison.own_score import own_score
 from kveval.judge.comparison.scope import Scope
 from kveval.judge.comparison.verdict import points
 from kveval.judge.gate.check import Check, Rule

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from kveval.judge.comparison.comparison import own_score
 from kveval.judge.comparison.judgement import Judgement
+from kveval.judge.comparison.own_score import own_score
 from kveval.judge.comparison.scope import Scope, scopes
 from kveval.judge.run_data import RunData
 from kveval.judge.statistics.clusters import Score

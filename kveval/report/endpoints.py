@@ -1,0 +1,68 @@
+"""Which score a number is, and what the other scores of the same samples say."""
+
+from __future__ import annotations
+
+from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.endpoint import Attribution, Endpoint, Kind
+from kveval.report.labels import difference_label
+
+KIND_LABELS: dict[Kind, str] = {
+    "greedy": "greedy",
+    "probability": "expected probability",
+    "token_accuracy": "expected token accuracy",
+    "entries": "expected entries",
+}
+
+
+def kind_label(kind: Kind, temperature: float | None = None) -> str:
+    """Returns 'greedy', or 'expected probability at T 0.6'."""
+    return KIND_LABELS[kind] + ("" if temperature is None else f" at T {temperature:g}")
+
+
+def name_of(row: Comparison, one: Endpoint) -> str:
+    """Names a score of the row. Says where it covers only the questions that have no expected score."""
+    part = " (questions without an expected score)" if one is row.rest else ""
+    return kind_label(one.kind, one.temperature) + part
+
+
+def has_expected(rows: list[Comparison] | tuple[Comparison, ...]) -> bool:
+    """Says whether any row has an expected score, so that a table must name the score of each number."""
+    return any(row.expected for row in rows)
+
+
+def shown_label(row: Comparison) -> str | None:
+    """Names the score that the row shows. None if it has only one."""
+    return name_of(row, row.shown) if row.expected else None
+
+
+def endpoint_label(row: Comparison, one: Endpoint) -> str:
+    """Returns one score of the row in a sentence: name, difference, standard error, size, A/A run."""
+    parts = [f"{name_of(row, one)} {difference_label(one.difference) or 'not measured'}"]
+    if one.difference.se is not None:
+        parts.append(f"SE {100 * one.difference.se:.2f}")
+    asked = f" of {one.asked:,}" if one.difference.n < one.asked else ""
+    parts.append(f"{one.difference.n:,}{asked} questions about {one.difference.clusters:,} contexts")
+    if one.aa is not None:
+        parts.append(f"A/A {difference_label(one.aa)}")
+    return ", ".join(parts)
+
+
+def beside_labels(row: Comparison) -> list[str]:
+    """Returns every score that the row has and does not show, one sentence each. Empty if it has only one."""
+    return [endpoint_label(row, one) for one in row.beside]
+
+
+def attribution_labels(row: Comparison) -> list[str]:
+    """Says in one sentence for each score how its difference divides into format and kernel: the shown one first."""
+    return [
+        (f"{name_of(row, one)}: " if row.expected else "") + _split(one.attribution)
+        for one in (row.shown, *row.beside)
+        if one.attribution is not None and one.attribution.total.n
+    ]
+
+
+def _split(parts: Attribution) -> str:
+    return (
+        f"{difference_label(parts.total)} points = format {difference_label(parts.format)} + "
+        f"kernel {difference_label(parts.kernel)} ({parts.total.n} questions, emulated control {parts.control})"
+    )
