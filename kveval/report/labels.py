@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kveval.judge.comparison.comparison import Comparison
-from kveval.judge.comparison.endpoint import KIND_WORDS
 from kveval.judge.comparison.headline import held_to
 from kveval.judge.run_data import RunData
 from kveval.judge.statistics.difference import Difference
@@ -39,17 +38,6 @@ def difference_label(difference: Difference) -> str:
     if difference.low is None or difference.high is None:
         return f"{delta} [no interval]"
     return f"{delta} [{100 * difference.low:+.1f}, {100 * difference.high:+.1f}]"
-
-
-def evidence_label(row: Comparison) -> str:
-    """'greedy answers', or 'expected score (probability of the right answer)': what a row's numbers are."""
-    return KIND_WORDS[row.shown.kind]
-
-
-def other_evidence(row: Comparison) -> str:
-    """Says what the kinds of score show that the row does not: 'greedy answers -5.7 [-9.2, -2.2]'. '' if none."""
-    others = [one for one in (row.greedy, *row.expected) if one is not row.shown and one.difference.n]
-    return "; ".join(f"{KIND_WORDS[one.kind]} {difference_label(one.difference)}" for one in others)
 
 
 def flips_label(flips: Flips) -> str:

@@ -12,9 +12,7 @@ from kveval.judge.statistics.difference import paired_difference
 from kveval.report.labels import (
     capacity_label,
     difference_label,
-    evidence_label,
     length_label,
-    other_evidence,
     proven_safe,
     storage_label,
     what_decides,
@@ -96,16 +94,3 @@ def test_only_undecided_rows_need_more(tmp_path: Path) -> None:
 )
 def test_the_word_of_a_verdict_is_said_once(word: str, reason: str, said: str) -> None:
     assert with_word(word, reason) == said
-
-
-def test_what_a_row_shows_and_what_stands_beside_it(tmp_path: Path) -> None:
-    samples = make_samples(haystacks=8, questions=5, lengths=(2048,))
-    expected = {"bf16": lambda _: 0.5, "fp8": lambda _: 0.4}
-    answers = dict.fromkeys(expected, scored(0.5))
-    run = load_run(make_run(tmp_path / "run", samples=samples, answers=answers, expected=expected))
-    (row,) = judge_run(run).of("fp8", "overall")
-    assert evidence_label(row) == "expected score (probability of the right answer)"
-    assert other_evidence(row).startswith("greedy answers +0.0 [")
-    plain = load_run(make_run(tmp_path / "plain", samples=samples, answers=answers))
-    (row,) = judge_run(plain).of("fp8", "overall")
-    assert (evidence_label(row), other_evidence(row)) == ("greedy answers", "")

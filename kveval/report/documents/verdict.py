@@ -45,7 +45,19 @@ def verdict(gate: Gate) -> dict[str, Any]:
         "notes": [note.model_dump() for note in gate.notes],
         "variants": {name: variant_row(variant) for name, variant in manifest.variants.items()},
         "noise": comparison_part(
-            noise, "variant", "score_kind", "n", "delta", "se", "low", "high", "lost", "gained", "identical", "beside"
+            noise,
+            "variant",
+            "evidence",
+            "n",
+            "delta",
+            "se",
+            "low",
+            "high",
+            "lost",
+            "gained",
+            "identical",
+            "greedy",
+            "expected",
         ),
         "drift": [_drift(row) for row in drift_rows(gate.run, ("overall", "length", "cell"))],
     }
