@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.soak import faults as _faults  # noqa: F401 - registers them
-from benchmarks.soak.case import FAULTS, Case, on_real_engine
+from benchmarks.soak.case import FAULTS, Case, codes, on_real_engine
 from benchmarks.soak.commands import Ended
 from benchmarks.soak.stage import CONFIG, REAL_CONFIG, VARIANTS, Stage
 from kveval.config.sweep import SweepConfig
@@ -150,6 +150,9 @@ def _run(case: Case, folder: Path, answers: Path | None, clock: Path | None) -> 
             yield "the fault did not happen"
         written |= stage.lines()
         yield from _gated(stage, case.gate)
+        if case.damage:
+            written -= stage.damage()
+            yield from wrongly_ended(stage.gate(), codes(2))
         if case.resumed:
             stage.mend()
             yield from wrongly_ended(stage.sweep("--resume", "--retry-errors"), case.resumed)

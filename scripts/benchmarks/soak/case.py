@@ -43,6 +43,7 @@ class Case:
         launched: kveval launches the servers. Otherwise it attaches to running ones.
         resumed: exit codes of ``--resume`` with servers that are well again, empty if there is nothing to resume;
             `resumed_gate`: of the gate after it.
+        damage: what a power cut leaves in place of some answers before ``--resume``: zeros, a torn or glued line.
         disk_kib: size of the disk that the run directory is on. None: the machine's.
         config: keys of the configuration that differ.
         within_s: limit of each command.
@@ -55,6 +56,7 @@ class Case:
     launched: bool = False
     resumed: frozenset[int] = frozenset()
     resumed_gate: frozenset[int] = frozenset()
+    damage: Literal["zeros", "torn", "glued"] | None = None
     disk_kib: int | None = None
     config: dict[str, Any] = field(default_factory=dict)
     within_s: float = 90.0

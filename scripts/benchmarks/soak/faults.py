@@ -214,6 +214,13 @@ def refuses_requests(draw: random.Random) -> Case:
     return _to_mend(_server(draw, "status", with_=details))
 
 
+@fault
+def refuses_every_second(draw: random.Random) -> Case:
+    """HTTP 400 to every second question: too many are not answered, and ``--resume --retry-errors`` asks them again."""
+    details = {"status": 400, "message": "sampler assert"}
+    return _to_mend(_server(draw, "status", early=True, every=2, with_=details))
+
+
 # ---- /metrics
 _NO_METRICS = ("metrics_lost", "metrics_html", "metrics_error")
 
@@ -266,6 +273,14 @@ def files_limited(draw: random.Random) -> Case:
     """The disk takes no more of the answers' file: the input (2) or the machine (3). ``--resume`` completes the run."""
     act = Act("limit_files", _variant(draw), _moment(draw), draw.randrange(0, 3000))
     return Case(codes(2, 3), codes(2, 3), act=act, launched=draw.random() < 0.3, resumed=_WELL, resumed_gate=_WELL)
+
+
+@fault
+def power_cut(draw: random.Random) -> Case:
+    """Lines amid the answers are broken: the gate refuses the run (2), and ``--resume`` asks what they held again."""
+    act = Act("kill_harness", "fp8", _moment(draw), int(signal.SIGKILL))
+    damage: Any = draw.choice(("zeros", "torn", "glued"))
+    return Case(codes(KILLED), _BROKEN, act=act, damage=damage, resumed=_WELL, resumed_gate=_WELL)
 
 
 @fault

@@ -35,7 +35,8 @@ class Script:
     Attributes:
         answers: the file of right answers, by the SHA-256 of a prompt's token ids.
         kind: what goes wrong; see `Server._go_wrong`, `Server._page_of_metrics` and `prepare`. Empty: nothing.
-        after: questions that are answered rightly before; `count`: how many go wrong, None for all.
+        after: questions that are answered rightly before; `count`: how many go wrong, None for all;
+            `every`: 2 for every second of them.
         with_: details of `kind`.
         launches: the launches that go wrong, from 1; empty for all. `launch_file`: counts them.
         facts: what the server says of itself in place of what its flags say.
@@ -46,6 +47,7 @@ class Script:
     kind: str = ""
     after: int = 0
     count: int | None = None
+    every: int = 1
     with_: dict[str, Any] = field(default_factory=dict)
     launches: list[int] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
@@ -78,7 +80,8 @@ class Server:
     def is_wrong(self, *kinds: str) -> bool:
         """Whether the script's fault is one of `kinds` and is on by now."""
         end = float("inf") if self.script.count is None else self.script.after + self.script.count
-        return self.is_faulty and self.script.kind in kinds and self.script.after < self.asked <= end
+        is_due = self.script.after < self.asked <= end and self.asked % self.script.every == 0
+        return is_due and self.is_faulty and self.script.kind in kinds
 
     async def _go_wrong(self, out: asyncio.StreamWriter) -> bool:
         """Does what is wrong in place of an answer. Returns whether it did."""

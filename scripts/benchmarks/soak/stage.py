@@ -142,6 +142,24 @@ class Stage:
                 found.update(line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n"))
         return found
 
+    def damage(self) -> set[bytes]:
+        """Breaks a line amid the answers of each variant as the case says. Returns the lines that are gone for good."""
+        gone: set[bytes] = set()
+        for name in VARIANTS:
+            path = self.run / "records" / f"{name}.jsonl"
+            lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+            if len(lines) < 3:
+                continue
+            at = len(lines) // 2
+            gone.update(lines[at : at + 2])
+            broken = {
+                "zeros": b"\0" * (len(lines[at]) - 1) + b"\n" + lines[at + 1],
+                "torn": lines[at][: len(lines[at]) // 2] + b"\n" + lines[at + 1],
+                "glued": lines[at].rstrip(b"\n") + lines[at + 1],
+            }
+            path.write_bytes(b"".join([*lines[:at], broken[str(self._case.damage)], *lines[at + 2 :]]))
+        return gone
+
     # ---- what goes wrong from outside
     def _act_when_due(self, pid: int) -> None:
         act = self._case.act
