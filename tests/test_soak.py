@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 from support import ROOT
 from test_bench import bench
+
+from kveval.api.source import read_config
 
 SHORT = (
     "nothing", "harness_killed", "harness_interrupted", "launched_server_killed", "attached_server_killed",
@@ -56,3 +59,15 @@ def test_what_ends_wrongly_is_told(soak: ModuleType) -> None:
     assert list(soak.wrongly_ended(soak.Ended(["gate"], None, "", 90.0), frozenset({0}))) == [
         "gate: did not end within 90.0 s"
     ]
+
+
+def test_every_case_of_a_real_engine_has_a_configuration_that_holds(soak: ModuleType, tmp_path: Path) -> None:
+    for number, name in enumerate(soak.REAL):
+        case = soak.on_real_engine(soak.draw(0, number, name), 40)
+        folder = tmp_path / name
+        with soak.Stage(folder, case, None, None) as stage:
+            config = read_config(folder / "soak.yaml", None, {})
+        assert stage.questions == 40
+        assert [variant.endpoint for variant in config.variants] == [None, None]
+        assert not case.servers
+        assert case.act is None or case.act.after < 40

@@ -32,7 +32,7 @@ from kveval.measure.plan.plan import make_plan
 # Of the questions that a healthy server answers rightly. Nobody judges a baseline that never fails.
 _SKILL = 0.8
 # Faults that come from outside, which a real engine cannot be told to make.
-_REAL = (
+REAL = (
     "harness_killed", "launched_server_killed", "harness_interrupted", "files_limited", "nothing",
 )  # fmt: skip
 
@@ -51,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Runs the cases and returns what became of them. `wrong` is empty if every one ended as it should."""
-    names = _REAL if options.real else tuple(FAULTS)
+    names = REAL if options.real else tuple(FAULTS)
     cases = len(names) if options.once else options.cases or (20 if options.real else 200)
     # Every fault comes once before any comes again.
     numbered = [(number, names[number % len(names)]) for number in range(cases)]

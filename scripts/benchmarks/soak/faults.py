@@ -196,7 +196,7 @@ def passing_storm(draw: random.Random) -> Case:
 def rate_limited(draw: random.Random) -> Case:
     """HTTP 429 with Retry-After for a while: waited for, as the server asks."""
     details = {"status": 429, "headers": {"Retry-After": "1"}}
-    return Case(_WELL, _WELL, _server(draw, "status", count=draw.randrange(5, QUESTIONS // 3), with_=details))
+    return Case(_WELL, _WELL, _server(draw, "status", count=draw.randrange(5, QUESTIONS // 6), with_=details))
 
 
 @fault

@@ -29,6 +29,8 @@ CONFIG: dict[str, Any] = {
     "context_lengths": [320, 512],
     "tasks": ["niah_single"],
     "samples": QUESTIONS // 2,
+    # Contexts enough to tell a collapse from chance.
+    "questions_per_haystack": 4,
     "haystack": "generated",
     "aa_share": 0,
     "cold_check": 4,
