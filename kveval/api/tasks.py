@@ -17,6 +17,7 @@ from kveval.tasks.assembly.haystack import build_samples
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.outcome import classify
 from kveval.tasks.sample import Sample
+from kveval.tasks.scoring.reasoning import answer_in
 from kveval.tasks.task import Cell, Task
 from kveval.tasks.task_files import TaskInfo
 
@@ -152,6 +153,7 @@ def score_answer(task: str | Task, doc: Mapping[str, Any], text: str) -> ScoredA
         >>> kveval.score_answer("niah_single", doc, "It is locker 7301954.").outcome
         'correct'
     """
+    text = answer_in(text)
     metrics = (load_task(task) if isinstance(task, str) else task).score(doc, text)
     return ScoredAnswer(classify(text, "stop", metrics, doc), metrics)
 

@@ -151,9 +151,9 @@ class SampleAsker:
             self.work.remaining.begin(sample)
         answer = await self.client.ask(request_of(sample))
         broken = await self._why_broken(answer)
-        name = self.session.variant.name
+        name, task = self.session.variant.name, self.plan.tasks[sample.task]
         # Scoring may run code for seconds. It must not delay the timestamps of other answers.
-        record = await asyncio.to_thread(record_of, sample, self.plan.tasks[sample.task], name, answer)
+        record = await asyncio.to_thread(record_of, sample, task, name, answer, self.plan.reasoning)
         if is_sentinel:
             self.run.append_sentinel(SentinelRecord(**dict(record), asked_after=asked_after))
         else:

@@ -77,8 +77,8 @@ class ColdStage:
                 gone = engine.exit_message() or other or (answer.error_message if answer.is_refusal else None)
                 if other or (gone and answer.is_server_failure):
                     return
-                task = self._plan.tasks[sample.task]
-                record = await asyncio.to_thread(record_of, sample, task, variant.name, answer)
+                task, reasoning = self._plan.tasks[sample.task], self._plan.reasoning
+                record = await asyncio.to_thread(record_of, sample, task, variant.name, answer, reasoning)
                 self._run.append_cold(record)
                 self._missing[variant.name] = [one for one in self._missing[variant.name] if one is not sample]
                 self._reporter.answered(record, cold_tokens(sample))

@@ -10,10 +10,10 @@ import numpy as np
 from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.request import EngineRequest
 from kveval.errors import ConfigError
-from kveval.run.facts import Finding
 from kveval.run.records import Outcome, Record, RecordError, SampleRow, pack_logprobs
 from kveval.tasks.outcome import classify
 from kveval.tasks.sample import Sample
+from kveval.tasks.scoring.model_reasoning import ANY_MODEL, ModelReasoning
 from kveval.tasks.task import Task
 
 _FIRST_TOKENS = 8
@@ -42,8 +42,10 @@ def sample_row(sample: Sample) -> SampleRow:
     )
 
 
-def record_of(sample: Sample, task: Task, variant: str, answer: EngineAnswer) -> Record:
-    outcome, metrics, error = _judge_answer(sample, task, answer)
+def record_of(
+    sample: Sample, task: Task, variant: str, answer: EngineAnswer, reasoning: ModelReasoning = ANY_MODEL
+) -> Record:
+    outcome, metrics, error = _judge_answer(sample, task, answer, reasoning)
     return Record(
         sample_id=sample.sample_id,
         haystack_id=sample.haystack_id,
@@ -79,20 +81,8 @@ def unanswered(samples: Iterable[Sample], records: Iterable[Record], *, retry_er
     return [sample for sample in samples if sample.sample_id not in answered]
 
 
-def with_failed_scorers(findings: Iterable[Finding], records: Iterable[Record]) -> list[Finding]:
-    """Adds a finding that counts outputs on which a scorer failed: their score of 0 may not be the model's fault."""
-    failed = [record.error for record in records if record.error and record.error.kind == "scorer_failed"]
-    kept = [finding for finding in findings if finding.code != "scorer_failed"]
-    if not failed:
-        return kept
-    message = (
-        f"outputs the scorer fails on, which count as invalid_format: {len(failed)}; the first: {failed[0].message}"
-    )
-    return [*kept, Finding.warning("scorer_failed", message)]
-
-
 def _judge_answer(
-    sample: Sample, task: Task, answer: EngineAnswer
+    sample: Sample, task: Task, answer: EngineAnswer, reasoning: ModelReasoning
 ) -> tuple[Outcome, dict[str, float], RecordError | None]:
     if answer.error_kind is not None:
         return "engine_error", {}, RecordError(kind=answer.error_kind, message=answer.error_message)
@@ -103,12 +93,13 @@ def _judge_answer(
     if answer.prompt_token_ids is not None and not np.array_equal(answer.prompt_token_ids, sample.prompt.token_ids()):
         message = "the engine made other prompt tokens of the messages than the chat template does here"
         return "engine_error", {}, RecordError(kind="prompt_changed", message=message)
+    answered = reasoning.answer_in(sample, answer.text, answer.output_token_ids, answer.finish_reason)
     try:
-        metrics = task.score(sample.doc, answer.text)
+        metrics = task.score(sample.doc, answered)
     except ConfigError as error:  # the scorer met an output its author did not think of; the output is kept
         logging.getLogger(__name__).warning("%s cannot score an output: %s", task.name, error)
         return "invalid_format", {"valid": 0.0}, RecordError(kind="scorer_failed", message=str(error))
-    return classify(answer.text, answer.finish_reason, metrics, sample.doc), dict(metrics), None
+    return classify(answered, answer.finish_reason, metrics, sample.doc), dict(metrics), None
 
 
 def _packed(answer: EngineAnswer) -> str | None:

@@ -22,6 +22,7 @@ from kveval.measure.plan.manifest import check_same_engine, new_manifest, resume
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
 from kveval.measure.records import sample_row, unanswered
+from kveval.measure.watch.answers import answer_findings
 from kveval.measure.watch.blocks import Blocks
 from kveval.measure.watch.counters import kept_findings, past_findings
 from kveval.measure.watch.facts import FactsWatch
@@ -276,5 +277,6 @@ class _Sweep:
             try:
                 await asker.ask()
             finally:
-                records = self._run.records(variant.name)
-                self._manifest.update(variant, **asker.counted.changes(variant, self._manifest.of(variant), records))
+                plan, records = self._plan, self._run.records(variant.name)
+                answers = answer_findings(records, tool_tasks=plan.tool_tasks, markers=plan.reasoning.markers)
+                self._manifest.update(variant, **asker.counted.changes(variant, self._manifest.of(variant), answers))

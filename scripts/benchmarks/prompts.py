@@ -87,6 +87,7 @@ class _CountingTokenizer:
         self._tokenizer = tokenizer
         self.name = tokenizer.name
         self.vocab_size = tokenizer.vocab_size
+        self.special_ids = tokenizer.special_ids
         self.tokens = 0
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:

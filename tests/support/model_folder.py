@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -15,13 +15,15 @@ TEMPLATE = (
 )
 
 
-def model_dir(path: Path, template: str | None = TEMPLATE, vocab_size: int | None = None) -> Path:
+def model_dir(
+    path: Path, template: str | None = TEMPLATE, vocab_size: int | None = None, special: Sequence[str] = ()
+) -> Path:
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    special = ["<s>", "<|user|>", "<|assistant|>", "<|stop|>"]
+    special = ["<s>", "<|user|>", "<|assistant|>", "<|stop|>", *special]
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     tokenizer.train([], trainers.BpeTrainer(special_tokens=special, initial_alphabet=alphabet))
     tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from kveval.config.sweep import SweepConfig
 from kveval.engines.base import Installation
 from kveval.engines.variants import ResolvedVariant
+from kveval.engines.vllm.reasoning_parsers import parser_markers
 from kveval.measure.plan.asked_again import aa_sample_ids, cold_samples
 from kveval.measure.plan.limits import longest_request
 from kveval.measure.plan.prompts import Route, plan_prompts
@@ -18,6 +19,7 @@ from kveval.models.checkpoint import Model
 from kveval.models.generation import serving_temperature
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.sample import Sample
+from kveval.tasks.scoring.model_reasoning import ModelReasoning
 from kveval.tasks.task import Cell, Task
 
 
@@ -31,6 +33,7 @@ class Plan:
         variants: in launch order: baseline, its A/A run, candidates, controls.
         tasks: by name.
         routes: by task, for tasks that can be asked through the chat endpoint.
+        reasoning: how the model marks its thinking.
         cells: of generated tasks.
         samples: every sample of the run, the same for all variants.
         references: what is forced for each sample that has a reference, by its id.
@@ -46,6 +49,7 @@ class Plan:
     tasks: dict[str, Task]
     prompt_format: PromptFormat
     routes: dict[str, Route]
+    reasoning: ModelReasoning
     cells: list[Cell]
     samples: list[Sample]
     references: dict[str, PlannedReferences]
@@ -57,6 +61,11 @@ class Plan:
         if variant.role == "aa":
             return [sample for sample in self.samples if sample.sample_id in self.aa_sample_ids]
         return self.samples
+
+    @property
+    def tool_tasks(self) -> frozenset[str]:
+        """Returns the tasks that are asked through a chat endpoint with tools."""
+        return frozenset(name for name, route in self.routes.items() if route.form == "tools")
 
     @property
     def serving_temperature(self) -> float:
@@ -85,6 +94,7 @@ def make_plan(config: SweepConfig, installation: Installation) -> Plan:
         tasks=tasks.by_name,
         prompt_format=prompts.format,
         routes=prompts.routes,
+        reasoning=prompts.reasoning(parser_markers()),
         cells=cells,
         samples=samples,
         references=plan_references(config, samples, tasks, prompts),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +14,7 @@ from kveval.measure.plan.variants import PlannedVariants, flags_of
 from kveval.tasks.assembly.chat import ChatTemplate, Lack
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.external.fixed_prompts import FixedPromptTask
+from kveval.tasks.scoring.model_reasoning import ModelReasoning, read_reasoning
 from kveval.tasks.task import Task
 
 _PARSER_FLAGS = ("enable-auto-tool-choice", "tool-call-parser")
@@ -53,6 +55,11 @@ class PlannedPrompts:
     format: PromptFormat
     template: ChatTemplate
     routes: dict[str, Route]
+
+    def reasoning(self, parsers: Iterable[tuple[str, str]]) -> ModelReasoning:
+        """Reads how the model marks its thinking. `parsers`: see `read_reasoning`."""
+        has_template = self.format.style == "chat" or any(not self.is_text(task) for task in self.routes)
+        return read_reasoning(self.format.tokenizer, self.template if has_template else None, parsers)
 
     def is_text(self, task: str) -> bool:
         """Whether a task is asked by token ids sent to the completion endpoint."""

@@ -10,10 +10,9 @@ from kveval.engines.counter_log import CounterLog
 from kveval.engines.speculation import with_drafts_judged
 from kveval.engines.variants import ResolvedVariant
 from kveval.measure.haystacks import group_by_haystack
-from kveval.measure.records import with_failed_scorers
+from kveval.measure.watch.answers import with_answers_judged
 from kveval.run.facts import Facts, Finding, with_findings
 from kveval.run.manifest import VariantRun
-from kveval.run.records import Record
 from kveval.tasks.sample import Sample
 
 # Share of the planned hits. Evictions and a haystack that is primed twice cost some hits, but not half of them.
@@ -35,8 +34,12 @@ class Counted:
     seconds: float = 0.0
     planned_hit_tokens: int = 0
 
-    def changes(self, variant: ResolvedVariant, current: VariantRun, records: Iterable[Record]) -> dict[str, Any]:
-        """Returns the changed fields of `current`: totals over all launches, and the findings that follow from them."""
+    def changes(self, variant: ResolvedVariant, current: VariantRun, answers: Iterable[Finding]) -> dict[str, Any]:
+        """Returns the changed fields of `current`: totals over all launches, and the findings that follow from them.
+
+        Args:
+            answers: what `answer_findings` says.
+        """
         added = self.log.added
         names = (current.counters.keys() | added.keys()) - self.log.unreadable
         totals = {name: current.counters.get(name, 0.0) + added.get(name, 0.0) for name in names}
@@ -50,7 +53,7 @@ class Counted:
             "counters": totals,
             "planned_hit_tokens": planned,
             "asking_seconds": round(current.asking_seconds + self.seconds, 3),
-            "findings": with_failed_scorers(findings, records),
+            "findings": with_answers_judged(findings, answers),
         }
 
 

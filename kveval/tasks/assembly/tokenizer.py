@@ -33,6 +33,7 @@ class Tokenizer(Protocol):
 
     name: str
     vocab_size: int
+    special_ids: frozenset[int]
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         """Encodes each text. Special tokens spelled in it stay text."""
@@ -69,6 +70,8 @@ class FastTokenizer:
         backend.encode_special_tokens = True
         self._backend = backend
         self.vocab_size = vocab_size
+        added = backend.get_added_tokens_decoder()
+        self.special_ids = frozenset(token for token, added_token in added.items() if added_token.special)
         self.name = name
         for guard in _GUARDS:
             self._guard = guard
@@ -132,6 +135,7 @@ class StandInTokenizer:
 
     name = "stand-in (about four characters a token; no model)"
     vocab_size = 1 << 29
+    special_ids: frozenset[int] = frozenset()
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         return [self._encode(text) for text in texts]

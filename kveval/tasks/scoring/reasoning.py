@@ -84,7 +84,7 @@ TABLE: tuple[Markers, ...] = (
         r"(?:\s*<\|begin_of_solution\|>)?",
         r"<\|end_of_solution\|>",
     ),
-    Markers.of("Gemma 4", r"<\|channel>", r"<channel\|>"),
+    Markers.of("Gemma 4", r"<\|channel>(?:thought\b)?", r"<channel\|>"),
     # Only the word is left of <|channel>thought where a server removes special tokens, and nothing of the end.
     Markers.of("Gemma 4 without its special tokens", r"\A\s*(?-i:thought)\n", r"(?!)"),
     Markers.of("MedGemma", r"<unused94>", r"<unused95>"),
@@ -191,6 +191,17 @@ def answer_in(output: str, more: Iterable[Markers] = ()) -> str:
 def answer_of(output: str) -> str:
     """Returns the output without its thinking, stripped of surrounding white space."""
     return answer_in(output).strip()
+
+
+def opening_in(prompt_end: str, more: Iterable[Markers] = ()) -> str:
+    """Returns the marker with which a prompt ends, so that its output begins inside the thinking; empty without one."""
+    text = prompt_end.rstrip()
+    for channels in CHANNELS:
+        for header in channels.header.finditer(text):
+            if header.end() == len(text) and header["channel"] in _THINKING:
+                return header[0]
+    starts = (start for row in (*TABLE, *more) for start in row.start.finditer(text))
+    return next((start[0] for start in starts if start.end() == len(text)), "")
 
 
 def is_only_thinking(output: str) -> bool:
