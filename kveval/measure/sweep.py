@@ -30,7 +30,6 @@ from kveval.run.directory import RunDirectory
 from kveval.run.facts import Facts, Finding, with_findings
 from kveval.run.manifest import Manifest, SmokeResult
 from kveval.run.set_aside import set_broken_lines_aside
-from kveval.tasks.external.echoes import echo_findings
 from kveval.tasks.sample import Sample
 
 _MAX_LAUNCHES = 2
@@ -114,7 +113,6 @@ class _Sweep:
         self._cold = ColdStage(plan, run, manifest.manifest, reporter, retry_errors=retry_errors)
         self._stages = [self._cold, *stages]
         self._open_engine = open_engine
-        self._planned = echo_findings(plan.samples)
         self._tokens = tokens_to_compute(plan.samples)
         in_order = spread_over_time(group_by_haystack(plan.samples))
         self._order = {haystack.haystack_id: place for place, haystack in enumerate(in_order)}
@@ -127,7 +125,7 @@ class _Sweep:
         self._run.write_samples(sample_row(sample) for sample in self._plan.samples)
         self._manifest.write()
         self._begin_progress()
-        for finding in self._planned:
+        for finding in self._plan.findings:
             self._reporter.note(finding.message)
         try:
             for variant in self._plan.variants:
@@ -252,7 +250,7 @@ class _Sweep:
         if before.is_established:
             check_same_engine(variant.name, before, established.facts, is_resumed=launch == 1)
         findings = with_findings(established.findings, judge_partner(variant, self._plan.variants))
-        findings = with_findings(findings, [*(self._planned if is_baseline else ()), *kept_findings(current)])
+        findings = with_findings(findings, [*(self._plan.findings if is_baseline else ()), *kept_findings(current)])
         self._manifest.update(
             variant, facts=established.facts, facts_changed=[], smoke=established.smoke, findings=findings
         )

@@ -11,7 +11,6 @@ from kveval.measure.haystacks import group_by_haystack, tokens_to_compute
 from kveval.measure.plan.asked_again import is_cold_checked
 from kveval.measure.plan.plan import Plan
 from kveval.measure.watch.blocks import sentinels_of
-from kveval.tasks.external.echoes import echo_findings
 from kveval.tasks.sample import Sample
 
 # Assumed for the estimate only: operations per second of one CPU core, and of a data-centre GPU.
@@ -50,7 +49,7 @@ def describe(plan: Plan) -> dict[str, Any]:
             for v in plan.variants
         ],
         "notes": [
-            *speculation_notes(plan.variants), *(finding.message for finding in echo_findings(plan.samples))
+            *speculation_notes(plan.variants), *(finding.message for finding in plan.findings)
         ],
         "cells": _cell_rows(plan),
         "samples": len(plan.samples),

@@ -17,7 +17,9 @@ from kveval.measure.plan.tasks import plan_cells, plan_tasks
 from kveval.measure.plan.variants import plan_variants
 from kveval.models.checkpoint import Model
 from kveval.models.generation import serving_temperature
+from kveval.run.facts import Finding
 from kveval.tasks.assembly.prompt import PromptFormat
+from kveval.tasks.external.echoes import echo_findings
 from kveval.tasks.sample import Sample
 from kveval.tasks.scoring.model_reasoning import ModelReasoning
 from kveval.tasks.task import Cell, Task
@@ -61,6 +63,11 @@ class Plan:
         if variant.role == "aa":
             return [sample for sample in self.samples if sample.sample_id in self.aa_sample_ids]
         return self.samples
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Returns what a reader must know of what is asked."""
+        return echo_findings(self.samples)
 
     @property
     def tool_tasks(self) -> frozenset[str]:
