@@ -81,7 +81,10 @@ def explain(error: ValidationError, model: type[BaseModel], within: str = "") ->
 
 def shown(value: Any) -> str:
     """Returns how a value is written in a message: cut, if it is long."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no number of more than 4,300 digits.
+        text = f"a number of {value.bit_length():,} bits" if isinstance(value, int) else f"<{type(value).__name__}>"
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 

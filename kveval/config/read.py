@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from kveval.config.sweep import SweepConfig, validate_config
 from kveval.config.task import task_beside
+from kveval.config.values import expanded, is_there
 from kveval.errors import ConfigError, nearest
 from kveval.resources import presets
+from kveval.strict_yaml import read_yaml
 
 
 def load_config(source: str, overrides: Mapping[str, Any] | None = None) -> SweepConfig:
@@ -39,39 +39,14 @@ def load_config(source: str, overrides: Mapping[str, Any] | None = None) -> Swee
     return validate_config({**data, **overrides}, source)
 
 
-class _UniqueKeys(yaml.SafeLoader):
-    """Refuses a key that is there twice. YAML itself would silently let the last one win."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
-            if key is not None and key in seen:
-                raise yaml.MarkedYAMLError(problem=f"key {key!r} is given twice", problem_mark=key_node.start_mark)
-            seen.add(key)
-        return super().construct_mapping(node, deep)
-
-
-def _read_yaml(path: Path, source: str) -> Any:
-    """Reads a YAML file that messages call `source`."""
-    try:
-        return yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)  # noqa: S506 - a safe loader
-    except OSError as error:
-        raise ConfigError(f"{source}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        where = getattr(error, "problem_mark", None)
-        line = f" (line {where.line + 1})" if where else ""
-        raise ConfigError(f"{source}{line}: not YAML: {getattr(error, 'problem', None) or error}") from error
-
-
 def _read(source: str) -> dict[str, Any]:
     path = Path(source)
-    if not path.is_file():
+    if not (is_there(path) and path.is_file()):
         shipped = presets()
         if source not in shipped:
             raise ConfigError(f"{source}: neither a file nor a preset; {nearest(source, shipped)}")
         path = shipped[source]
-    data = _read_yaml(path, source)
+    data = read_yaml(path, source)
     if not isinstance(data, dict):
         raise ConfigError(
             f"{source}: not a mapping of keys to values but {type(data).__name__}; "
@@ -81,8 +56,8 @@ def _read(source: str) -> dict[str, Any]:
     # from the current folder.
     for key in ("model", "include_path"):
         if isinstance(data.get(key), str):
-            beside = path.parent / Path(data[key]).expanduser()
-            data[key] = str(beside) if beside.exists() else data[key]
+            beside = path.parent / expanded(Path(data[key]))
+            data[key] = str(beside) if is_there(beside) else data[key]
     if isinstance(data.get("tasks"), list):
         data["tasks"] = [task_beside(task, path.parent) for task in data["tasks"]]
     return data

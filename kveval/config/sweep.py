@@ -14,7 +14,7 @@ from kveval.config.judge import Policy
 from kveval.config.load import LoadConfig
 from kveval.config.messages import explain
 from kveval.config.task import HaystackStyle, SampleCount, TaskConfig, expand_task
-from kveval.config.values import AbsolutePath, ContextLength, NoBoolean, StrictModel, check_listed_once
+from kveval.config.values import AbsolutePath, ContextLength, JsonMapping, NoBoolean, StrictModel, check_listed_once
 from kveval.config.variant import VariantConfig, expand_variant
 from kveval.errors import ConfigError, nearest
 
@@ -43,7 +43,7 @@ class SweepConfig(StrictModel):
     questions_per_haystack: Annotated[int, Field(gt=0)] = 10
     haystack: HaystackStyle = "essays"
     prompt_style: Literal["auto", "chat", "completion"] = "auto"
-    chat_template_kwargs: dict[str, Any] = {}
+    chat_template_kwargs: JsonMapping = {}
     seed: Annotated[int, Field(ge=0)] = 0
     aa_share: Annotated[float, Field(ge=0, le=1)] = 1.0
     cold_check: Annotated[Annotated[int, Field(ge=0, strict=True)] | Annotated[float, Field(gt=0, le=1)], NoBoolean] = (

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from kveval.config.values import NAME, AbsolutePath, ContextLength, NoBoolean, StrictModel
+from kveval.config.values import NAME, AbsolutePath, ContextLength, NoBoolean, StrictModel, expanded, is_there
 
 LM_EVAL = "lm_eval:"
 """Before the name of one of lm-eval's tasks, or the path of its YAML file."""
@@ -73,8 +73,8 @@ def task_beside(task: Any, folder: Path) -> Any:
     """Returns a task with the path of its file from `folder`, where the configuration is, if the file is there."""
 
     def found(text: str) -> str:
-        beside = folder / Path(text).expanduser()
-        return str(beside) if beside.is_file() else text
+        beside = folder / expanded(Path(text))
+        return str(beside) if is_there(beside) and beside.is_file() else text
 
     if isinstance(task, str) and task.endswith(".jsonl"):
         return {"file": found(task)}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,14 +42,40 @@ def parse_length(value: Any) -> int:
 
 def absolute(path: Path) -> Path:
     """Returns a path that means the same from every folder, since a run is read from other folders later."""
-    return path.expanduser().absolute()
+    return expanded(path).absolute()
 
 
-def check_listed_once(key: str, values: Sequence[object]) -> None:
+def expanded(path: Path) -> Path:
+    """Returns a path with ``~`` as the home folder. A user who does not exist has none: the path stays as it is."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return path
+
+
+def is_there(path: Path) -> bool:
+    """Returns whether a path exists. One that no system could have, such as a name of 300 characters, does not."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def check_listed_once(key: str, values: Sequence[Hashable]) -> None:
     """Raises ValueError: a value of the list `key` is there twice."""
-    twice = next((value for value in values if values.count(value) > 1), None)
+    twice = next((value for value, count in Counter(values).items() if count > 1), None)
     if twice is not None:
         raise ValueError(f"{key}: {twice} is listed twice; list every one once")
+
+
+def _check_json(values: dict[str, Any]) -> dict[str, Any]:
+    try:
+        json.dumps(values, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"cannot be written as JSON ({error}); use: text, finite numbers, lists and mappings"
+        ) from error
+    return values
 
 
 def _no_boolean(value: Any) -> Any:
@@ -60,3 +88,4 @@ def _no_boolean(value: Any) -> Any:
 ContextLength = Annotated[int, BeforeValidator(parse_length)]
 AbsolutePath = Annotated[Path, AfterValidator(absolute)]
 NoBoolean = BeforeValidator(_no_boolean)
+JsonMapping = Annotated[dict[str, Any], AfterValidator(_check_json)]

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from kveval.errors import ConfigError
 from kveval.resources import tasks_directory
-from kveval.tasks.user_code import one_line
+from kveval.strict_yaml import read_yaml
 
 PREFIX = "kveval_"
 """Begins every task name in YAML, to tell it from lm-eval's own. Users of kveval may leave it out."""
@@ -93,13 +91,6 @@ def task_info(path: Path, declared: Mapping[str, Any]) -> TaskInfo:
     )
 
 
-class _Reader(yaml.SafeLoader):
-    """Reads ``!function`` as text, so that listing tasks imports none of their code."""
-
-
-_Reader.add_constructor("!function", lambda _, node: node.value)
-
-
 def read_task_file(path: Path) -> dict[str, Any]:
     """Reads a task file and the files it includes. Functions are given by their names."""
     declared = _parse(path)
@@ -108,16 +99,23 @@ def read_task_file(path: Path) -> dict[str, Any]:
     return _merged(path, declared)
 
 
-def _merged(path: Path, declared: dict[str, Any]) -> dict[str, Any]:
+def _merged(path: Path, declared: dict[str, Any], including: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """Returns the keys of a task file and of those it includes. `including`: the files that lead to this one."""
     included = declared.pop("include", [])
     merged: dict[str, Any] = {}
     for name in included if isinstance(included, list) else [included]:
-        merged.update(read_task_file(path.parent / name))
+        if not isinstance(name, str):
+            raise ConfigError(f"task file {path}: include: {name!r} is not a file; use: the name of a YAML file")
+        file = path.parent / name
+        if file.resolve() in (chain := (*including, path.resolve())):
+            raise ConfigError(f"task file {path}: include: {name} includes this file again")
+        content = _parse(file)
+        if not isinstance(content, dict):
+            raise ConfigError(f"task file {file} is not a mapping of keys to values")
+        merged.update(_merged(file, content, chain))
     return {**merged, **declared}
 
 
 def _parse(path: Path) -> Any:
-    try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_Reader)  # noqa: S506 (a SafeLoader)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"task file {path} cannot be read: {one_line(error)}") from error
+    # ``!function`` is read as text, so that listing tasks imports none of their code.
+    return read_yaml(path, f"task file {path} cannot be read", text_tags=("!function",))

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from kveval.errors import ConfigError
-from kveval.tasks.task_files import hash_task_files, list_tasks
+from kveval.tasks.task_files import hash_task_files, list_tasks, read_task_file
 
 
 def test_every_shipped_task_says_what_it_is():
@@ -51,3 +51,22 @@ def test_the_hash_changes_with_any_file_beside_the_task(mine):
     assert hash_task_files(mine) == before
     (mine.parent / "scorer.py").write_text("pass")
     assert hash_task_files(mine) != before
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("include: mine.yaml\n", "include: mine.yaml includes this file again"),
+        ("include: other.yaml\n", "include: mine.yaml includes this file again"),
+        ("include: [{a: b}]\n", r"include: {'a': 'b'} is not a file; use: the name of a YAML file"),
+        ("include: list.yaml\n", "list.yaml is not a mapping of keys to values"),
+        ("include: none.yaml\n", "none.yaml cannot be read: No such file"),
+        ("task: 2024-13-45\n", r"cannot be read \(line 1\): not YAML: '2024-13-45' is a date"),
+    ],
+)
+def test_a_task_file_that_cannot_be_read_is_named(tmp_path, text, message):
+    (tmp_path / "mine.yaml").write_text(text)
+    (tmp_path / "other.yaml").write_text("include: mine.yaml\n")
+    (tmp_path / "list.yaml").write_text("[1]\n")
+    with pytest.raises(ConfigError, match=message):
+        read_task_file(tmp_path / "mine.yaml")
