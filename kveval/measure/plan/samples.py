@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from kveval.config.values import LONGEST_CONTEXT_TOKENS
 from kveval.engines.smoke import OUTPUT_TOKENS
 from kveval.errors import ConfigError
 from kveval.measure.plan.limits import TokenLimit
@@ -26,7 +27,7 @@ def plan_samples(
     for _, task in tasks.generated:
         own = [sample for sample in generated if sample.task == task.name]
         check_scorer(task, own[0], own[-1])
-    fixed = fixed_samples(tasks, prompts)
+    fixed = fixed_samples(tasks, prompts, min((limit.tokens for limit in limits), default=LONGEST_CONTEXT_TOKENS))
     for sample in fixed:
         for limit in limits:
             # Smoke questions ask the longest prompt as well, with an output of their own.
@@ -49,9 +50,15 @@ def generated_samples(cells: Iterable[Cell], tasks: PlannedTasks, prompts: Plann
     return samples
 
 
-def fixed_samples(tasks: PlannedTasks, prompts: PlannedPrompts) -> list[Sample]:
-    """Builds the samples of tasks with fixed prompts."""
-    return [sample for task in tasks.fixed for sample in fixed_prompt_samples(task, prompts.format, prompts.template)]
+def fixed_samples(
+    tasks: PlannedTasks, prompts: PlannedPrompts, most_tokens: int = LONGEST_CONTEXT_TOKENS
+) -> list[Sample]:
+    """Builds the samples of tasks with fixed prompts. A prompt far above `most_tokens` is a PlanError."""
+    return [
+        sample
+        for task in tasks.fixed
+        for sample in fixed_prompt_samples(task, prompts.format, prompts.template, most_tokens)
+    ]
 
 
 def _check_distinct(samples: Sequence[Sample]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kveval.config.values import LONGEST_CONTEXT_TOKENS
 from kveval.errors import PlanError
 from kveval.tasks.assembly.chat import ChatTemplate, Messages
 from kveval.tasks.assembly.prompt import PromptFormat, PromptStyle
@@ -19,6 +20,8 @@ from kveval.tasks.task import Task
 
 SHORTEST_BIN_TOKENS = 1024
 _SHOWN_CHARACTERS = 300
+_PIECE_CHARACTERS = 1 << 18
+_SPARE_TOKENS_PER_PIECE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +68,22 @@ def length_bin(tokens: int) -> int:
     return max(SHORTEST_BIN_TOKENS, 1 << (tokens - 1).bit_length())
 
 
-def fixed_prompt_samples(fixed: FixedPromptTask, prompt_format: PromptFormat, chat: ChatTemplate) -> list[Sample]:
+def fixed_prompt_samples(
+    fixed: FixedPromptTask, prompt_format: PromptFormat, chat: ChatTemplate, most_tokens: int = LONGEST_CONTEXT_TOKENS
+) -> list[Sample]:
     """Makes a sample of every prompt, in order.
 
     The prompts of a cluster are one haystack, and share the tokens that all of them begin with.
 
+    Args:
+        most_tokens: what the servers take. A prompt that is far longer is refused before all of it is encoded.
+
     Raises:
-        PlanError: messages cannot be rendered, or a prompt appears twice. Names the prompt.
+        PlanError: messages cannot be rendered, a prompt is far too long, or appears twice. Names the prompt.
     """
     prompts = fixed.prompts(prompt_format.style)
+    for prompt in prompts:
+        _check_length(prompt, prompt_format, most_tokens)
     token_ids = [_token_ids(prompt, prompt_format, chat) for prompt in prompts]
     shared: dict[str | None, np.ndarray] = {}
     for prompt, ids in zip(prompts, token_ids, strict=True):
@@ -87,6 +97,25 @@ def fixed_prompt_samples(fixed: FixedPromptTask, prompt_format: PromptFormat, ch
             raise PlanError(f"{prompt.where}: the same prompt and answer as {earlier}; use: each of them once")
         samples[sample.sample_id] = sample
     return list(samples.values())
+
+
+def _check_length(prompt: FixedPrompt, prompt_format: PromptFormat, most_tokens: int) -> None:
+    """Encodes a very long text piece by piece, and raises PlanError as soon as it is too long.
+
+    A tokenizer takes minutes and gigabytes for a hundred megabytes. A text that is cut has a few more tokens than the
+    whole, so this leaves a prompt that is a little too long to the exact count.
+    """
+    text = prompt.content if isinstance(prompt.content, str) else json.dumps([prompt.content, prompt.tools])
+    if len(text) <= _PIECE_CHARACTERS:
+        return
+    tokens = 0
+    for start in range(0, len(text), _PIECE_CHARACTERS):
+        tokens += len(prompt_format.encode(text[start : start + _PIECE_CHARACTERS])) - _SPARE_TOKENS_PER_PIECE
+        if tokens > most_tokens:
+            raise PlanError(
+                f"{prompt.where}: {len(text):,} characters are more tokens than the {most_tokens:,} that fit; "
+                "use: a shorter prompt"
+            )
 
 
 def _token_ids(prompt: FixedPrompt, prompt_format: PromptFormat, chat: ChatTemplate) -> np.ndarray:

@@ -22,6 +22,9 @@ from kveval.tasks.task import Task
 
 FAMILY = "own"
 DEFAULT_OUTPUT_TOKENS = 256
+# The longest contexts have ten million tokens of some four bytes each.
+_MOST_ROW_BYTES = 64 << 20
+_MOST_FILE_BYTES = 1 << 30
 
 Text = Annotated[str, Field(min_length=1, strict=True)]
 
@@ -105,10 +108,7 @@ def read_prompts(path: Path, name: str, samples: int | None = None) -> FixedProm
     Raises:
         ConfigError: the file cannot be read, or a row is wrong. Names file, line number, key and value on one line.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"tasks: {path} cannot be read ({error.strerror}); use: a JSON Lines file") from error
+    content = _content(path)
     rows, problems = [], []
     for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):
         if not line.strip():
@@ -130,6 +130,18 @@ def read_prompts(path: Path, name: str, samples: int | None = None) -> FixedProm
     return FixedPromptTask(_task(path, name, chat_form, hashlib.sha256(content).hexdigest()), lambda _: rows)
 
 
+def _content(path: Path) -> bytes:
+    try:
+        if path.exists() and not path.is_file():
+            raise ConfigError(f"tasks: {path} cannot be read (not a file); use: a JSON Lines file")
+        size = path.stat().st_size
+        if size > _MOST_FILE_BYTES:
+            raise ConfigError(f"tasks: {path} has {size:,} bytes; use: files of up to {_MOST_FILE_BYTES:,}")
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"tasks: {path} cannot be read ({error.strerror}); use: a JSON Lines file") from error
+
+
 def _task(path: Path, name: str, chat_form: ChatForm | None, sha256: str) -> Task:
     return Task(
         name=name,
@@ -147,6 +159,8 @@ def _task(path: Path, name: str, chat_form: ChatForm | None, sha256: str) -> Tas
 
 
 def _parsed(line: bytes) -> PromptRow:
+    if len(line) > _MOST_ROW_BYTES:
+        raise ValueError(f"has {len(line):,} bytes, which no model reads; use: rows of up to {_MOST_ROW_BYTES:,}")
     try:
         text = line.decode("utf-8")
         data = loads(text)

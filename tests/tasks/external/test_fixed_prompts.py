@@ -175,3 +175,20 @@ def test_rows_with_tools_go_to_the_chat_endpoint(tmp_path: Path) -> None:
     assert (list(sample.chat.messages), sample.chat.tools, sample.chat.tool_choice) == (conversation, (tool,), "auto")
     assert sample.chat.template_kwargs == {"mood": "calm"}
     assert sample.prompt.token_ids().tolist() == chat.encode("look_up Hello").tolist()
+
+
+def test_a_prompt_that_is_far_too_long_is_refused_before_all_of_it_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[int] = []
+
+    def encode(_: PromptFormat, text: str) -> list[int]:
+        encoded.append(len(text))
+        return [1] * (len(text) // 4)
+
+    monkeypatch.setattr(PromptFormat, "encode", encode)
+    task = Task("mine", "own", "1", "", str, score_row, None, 256)
+    fixed = FixedPromptTask(task, lambda _: [prompt("word " * 2_000_000)])
+    with pytest.raises(
+        PlanError, match="line 1: 10,000,000 characters are more tokens than the 100,000 that fit; use: "
+    ):
+        fixed_prompt_samples(fixed, STAND_IN, NO_CHAT, most_tokens=100_000)
+    assert sum(encoded) < 1_000_000

@@ -215,3 +215,17 @@ def test_a_reference_changes_no_sample_id(tmp_path: Path) -> None:
     references = references_of(task, samples[1], prompt_format)
     assert isinstance(references, References)
     assert (references.unit, references.alternatives[0].text) == ("token_accuracy", " It is blue")
+
+
+def test_rows_and_files_that_no_model_reads_are_refused_by_their_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, {"prompt": "x" * 2_000, "answer": "a"})
+    monkeypatch.setattr("kveval.tasks.external.prompt_rows._MOST_ROW_BYTES", 1_000)
+    with pytest.raises(ConfigError, match=r"line 1: has 2,\d+ bytes, which no model reads; use: rows of up to 1,000"):
+        read_prompts(path, "own")
+    monkeypatch.setattr("kveval.tasks.external.prompt_rows._MOST_FILE_BYTES", 500)
+    with pytest.raises(ConfigError, match="use: files of up to 500"):
+        read_prompts(path, "own")
+    with pytest.raises(ConfigError, match="/dev/zero cannot be read"):
+        read_prompts(Path("/dev/zero"), "own")
