@@ -16,7 +16,9 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_help_lists_every_section() -> None:
     result = bench("--help")
     assert result.returncode == 0, result.stderr
-    assert all(section in result.stdout for section in ("startup", "prompts", "judge", "report", "overhead", "load"))
+    assert all(
+        section in result.stdout for section in ("startup", "prompts", "judge", "report", "overhead", "load", "fuzz")
+    )
 
 
 def test_an_unknown_section_is_refused() -> None:

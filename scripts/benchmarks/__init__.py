@@ -1,7 +1,8 @@
 """Measures what kveval itself costs: one file per section of `scripts/bench`.
 
 A section is a function that returns its figures as data for JSON. To add one, list it here. The sections in
-`WITH_ENGINE` run after the others and share one server. The soak runs only if it is named.
+`WITH_ENGINE` run after the others and share one server. The soak and the fuzzer take long, and run only
+if they are named.
 """
 
 from __future__ import annotations
@@ -13,7 +14,21 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from benchmarks import expected, floors, judge, load, overhead, prompts, report, sharing, soak, startup, tasks, trust
+from benchmarks import (
+    expected,
+    floors,
+    fuzz,
+    judge,
+    load,
+    overhead,
+    prompts,
+    report,
+    sharing,
+    soak,
+    startup,
+    tasks,
+    trust,
+)  # fmt: skip
 from benchmarks.server import Server, serve
 from kveval.measure import provenance
 
@@ -28,6 +43,7 @@ ALONE: dict[str, Callable[[], Figures]] = {
     "report": report.measure,
     "floors": floors.measure,
     "expected": expected.measure,
+    "fuzz": fuzz.measure,
 }
 WITH_ENGINE: dict[str, Callable[[Server], Awaitable[Figures]]] = {
     "overhead": overhead.measure,
@@ -36,13 +52,17 @@ WITH_ENGINE: dict[str, Callable[[Server], Awaitable[Figures]]] = {
 }
 
 _SOAK = "soak"
+_WHEN_NAMED = ("fuzz", _SOAK)
 
 
 def main(arguments: list[str]) -> int:
     names = [*ALONE, *WITH_ENGINE, _SOAK]
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Prints one JSON document of measurements.")
     parser.add_argument(
-        "sections", nargs="*", metavar="SECTION", help=f"all (the default) but {_SOAK}, or {', '.join(names)}"
+        "sections",
+        nargs="*",
+        metavar="SECTION",
+        help=f"all (the default) but {' and '.join(_WHEN_NAMED)}, or {', '.join(names)}",
     )
     soak.add_options(parser)
     options = parser.parse_args(arguments)
@@ -50,7 +70,7 @@ def main(arguments: list[str]) -> int:
     unknown = sorted(set(wanted) - {*names, "all"})
     if unknown:
         parser.error(f"SECTION: {unknown[0]!r} is unknown; use: all, {', '.join(names)}")
-    chosen = [name for name in names if name in wanted or ("all" in wanted and name != _SOAK)]
+    chosen = [name for name in names if name in wanted or ("all" in wanted and name not in _WHEN_NAMED)]
 
     figures: Figures = {}
     if _SOAK in chosen:
