@@ -28,6 +28,9 @@ _POLL_SECONDS = 0.5
 # From SIGTERM to SIGKILL for the server, and from its end to SIGKILL for what it started.
 _STOP_SECONDS = 20.0
 _STRAGGLER_SECONDS = 5.0
+# The same for a server that still starts. It has nothing to finish, and often ignores SIGTERM while it imports.
+_STOP_STARTING_SECONDS = 3.0
+_STRAGGLER_STARTING_SECONDS = 1.0
 
 
 def _die_with_parent() -> None:
@@ -54,6 +57,7 @@ class ServerProcess:
         self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
         self.startup_seconds = 0.0
         self._hints = hints
+        self._is_starting = False
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
 
@@ -75,7 +79,7 @@ class ServerProcess:
         Raises:
             EngineError: the server cannot be started, dies, or is not healthy in time. Nothing is left running.
         """
-        started = time.monotonic()
+        started, self._is_starting = time.monotonic(), True
         with storage(self.log_path):
             self.log_path.parent.mkdir(parents=True, exist_ok=True)
             with self.log_path.open("ab") as log:
@@ -103,7 +107,7 @@ class ServerProcess:
         except BaseException:
             await self.stop()
             raise
-        self.startup_seconds = time.monotonic() - started
+        self.startup_seconds, self._is_starting = time.monotonic() - started, False
 
     async def _wait_until_healthy(self, health_url: str, on_log: Callable[[str], None]) -> None:
         # On this machine: no proxy, and no certificates, which take a while to load.
@@ -178,13 +182,14 @@ class ServerProcess:
 
     def _end(self, process: subprocess.Popen[bytes], family: list[psutil.Process]) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=_STOP_SECONDS)
+            process.wait(timeout=_STOP_STARTING_SECONDS if self._is_starting else _STOP_SECONDS)
         if process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         # The end of the server should end the others. What ignores it is killed.
-        _, alive = psutil.wait_procs(family, timeout=_STRAGGLER_SECONDS)
+        straggler_seconds = _STRAGGLER_STARTING_SECONDS if self._is_starting else _STRAGGLER_SECONDS
+        _, alive = psutil.wait_procs(family, timeout=straggler_seconds)
         stragglers = [*{*alive, *self._family(process)}]
         for left in stragglers:
             with contextlib.suppress(psutil.Error):

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -101,6 +102,22 @@ async def test_cancelling_the_start_leaves_nothing(engine_of: Maker) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    assert marked(engine) == []
+
+
+async def test_a_server_that_ignores_signals_while_it_starts_is_ended_within_seconds(
+    engine_of: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kveval.engines.process._STOP_SECONDS", 60.0)
+    monkeypatch.setattr("kveval.engines.process._STRAGGLER_SECONDS", 60.0)
+    engine = engine_of("deaf")
+    task = asyncio.create_task(start(engine))
+    assert await until(lambda: "deaf now" in engine.process.log())
+    asked = time.monotonic()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert time.monotonic() - asked < 8
     assert marked(engine) == []
 
 

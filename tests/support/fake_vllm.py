@@ -52,6 +52,10 @@ def main() -> None:
         sys.exit(int(os.environ.get("FAKE_CODE", "1")))
     if mode == "never":
         time.sleep(600)
+    if mode == "deaf":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        print("deaf now", flush=True)
+        time.sleep(600)
     if mode == "late":
         time.sleep(0.8)
     if mode == "family":
