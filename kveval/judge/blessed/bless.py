@@ -8,7 +8,8 @@ A blessed file is one JSON document with one line per sample. The same run gives
      "answers": [[SAMPLE_ID, HAYSTACK_ID, index into cells, ANSWER of each variant], ...]}
 
 An ANSWER is [OUTCOME, SCORE, first 8 digits of the sha256 of the output], or null without a record. A sample with an
-expected score has a fourth entry, [SCORE, UNIT, TEMPERATURE]. Version 1 has no fourth entries.
+expected score has a fourth entry, [SCORE, UNIT, TEMPERATURE, 8 digits that stand for the forced texts].
+Version 1 has no fourth entries.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from kveval.config.judge import Policy
 from kveval.errors import BlessedFileError
+from kveval.judge.comparison.pairing import forced_texts
 from kveval.judge.questions import Questions, prompts_sha256
 from kveval.judge.run_data import RunData
 from kveval.run.facts import VOLATILE_FACTS, Facts, Finding, StoredFacts
@@ -34,7 +36,7 @@ from kveval.run.storage import Stored, first_problem, write_atomically
 
 BLESSED_VERSION = 2
 
-_EXPECTED = ("score", "unit", "temperature")
+_EXPECTED = ("score", "unit", "temperature", "texts")
 
 
 class BlessedVariant(Stored):
@@ -192,7 +194,9 @@ def _content(run: RunData, policy: Policy) -> dict[str, Any]:
 
 def _expected(expected: Any) -> list[Any]:
     """Returns what is kept of an expected score: nothing if there is none."""
-    return [[expected[key] for key in _EXPECTED]] if isinstance(expected, Mapping) else []
+    if not isinstance(expected, Mapping):
+        return []
+    return [[expected["score"], expected["unit"], expected["temperature"], forced_texts(expected)]]
 
 
 def _text(content: dict[str, Any]) -> str:
@@ -247,7 +251,8 @@ class _Answer(Stored):
 def _answer(value: Any) -> tuple[str, float, str, dict[str, Any] | None, None]:
     outcome, score, output, *more = value
     expected = dict(zip(_EXPECTED, *more, strict=True)) if more else None
-    answer = _Answer.model_validate({"outcome": outcome, "score": score, "output": output, "expected": expected})
+    said = {key: value for key, value in expected.items() if key != "texts"} if expected else None
+    answer = _Answer.model_validate({"outcome": outcome, "score": score, "output": output, "expected": said})
     return answer.outcome, answer.score, answer.output, expected, None
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -44,8 +45,10 @@ def pair(samples: pd.DataFrame, sides: Mapping[Side, pd.DataFrame]) -> pd.DataFr
         table[f"{side}_answered"] = ~outcome.isin(["missing", "engine_error"])
         table[f"{side}_score"] = aligned["score"].fillna(0.0).astype(float)
         table[f"{side}_correct"] = outcome == "correct"
-        # Probabilities at another temperature than the baseline's are not comparable with them.
-        is_same = (said[side]["unit"] == table["unit"]) & (said[side]["temperature"] == said["baseline"]["temperature"])
+        # Probabilities of other texts, or at another temperature, are not comparable with the baseline's.
+        is_same = said[side]["unit"] == table["unit"]
+        for key in ("temperature", "texts"):
+            is_same &= said[side][key] == said["baseline"][key]
         table[f"{side}_expected"] = said[side]["score"].where(is_same)
         outputs[side] = aligned["output"]
     for side in sides:
@@ -54,10 +57,17 @@ def pair(samples: pd.DataFrame, sides: Mapping[Side, pd.DataFrame]) -> pd.DataFr
     return table
 
 
+def forced_texts(expected: Mapping[str, Any]) -> str:
+    """Returns eight hexadecimal digits that stand for the texts that were forced."""
+    if "texts" in expected:  # of a blessed file, which keeps no tokens
+        return str(expected["texts"])
+    return hashlib.sha256(repr(expected.get("token_ids")).encode()).hexdigest()[:8]
+
+
 def _said(expected: pd.Series) -> pd.DataFrame:
-    """Returns score, unit and temperature of each record's expected score; nothing where it has none."""
-    rows = [one if isinstance(one, Mapping) else {} for one in expected]
-    columns = {key: [row.get(key) for row in rows] for key in ("score", "unit", "temperature")}
+    """Returns what each record's expected score is, and of which texts; nothing where it has none."""
+    rows = [{**one} | {"texts": forced_texts(one)} if isinstance(one, Mapping) else {} for one in expected]
+    columns = {key: [row.get(key) for row in rows] for key in ("score", "unit", "temperature", "texts")}
     table = pd.DataFrame(columns, index=expected.index, dtype=object)
     return table.astype({"score": float, "temperature": float})
 

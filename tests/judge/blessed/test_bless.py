@@ -12,6 +12,7 @@ from support.make_run import make_run, make_samples, scored
 from kveval.config.judge import Policy
 from kveval.errors import BlessedFileError
 from kveval.judge.blessed.bless import bless, digest, load_blessed
+from kveval.judge.comparison.pairing import forced_texts
 from kveval.judge.run_data import load_run
 
 
@@ -114,3 +115,15 @@ def test_what_is_no_blessed_file(tmp_path: Path, content: bytes | None, message:
 def test_a_run_directory_is_no_blessed_file(blessed_file: Path) -> None:
     with pytest.raises(BlessedFileError, match="is a folder"):
         load_blessed(blessed_file.parent / "run")
+
+
+def test_expected_scores_are_kept_with_what_was_forced(tmp_path: Path) -> None:
+    samples = make_samples(haystacks=8, questions=5, lengths=(2048,))
+    expected = {"bf16": lambda _: 0.5, "fp8": lambda _: 0.25}
+    path = make_run(tmp_path / "run", samples=samples, answers=dict.fromkeys(expected, scored(0.5)), expected=expected)
+    run = load_run(path)
+    bless(run, Policy(), tmp_path / "blessed.json")
+    blessed = load_blessed(tmp_path / "blessed.json")
+    found = blessed.records["fp8"]["expected"].iloc[0]
+    assert (found["score"], found["unit"], found["temperature"]) == (0.25, "probability", 1.0)
+    assert found["texts"] == forced_texts(run.records["fp8"]["expected"].iloc[0])

@@ -63,6 +63,14 @@ def test_expected_scores_of_one_unit_and_temperature_are_paired() -> None:
     assert table["candidate_expected"].dropna().to_dict() == {"a": 0.25}
 
 
+def test_expected_scores_of_other_texts_are_not_paired() -> None:
+    answers = {"a": ("wrong", 0.0, ""), "d": ("wrong", 0.0, "")}
+    first = records({name: forced(0.5) | {"token_ids": [[1, 2]]} for name in "ad"}, **answers)
+    second = records({"a": forced(0.5) | {"token_ids": [[1, 2]]}, "d": forced(0.5) | {"token_ids": [[3]]}}, **answers)
+    table = pair(SAMPLES, {"baseline": first, "candidate": second})
+    assert table["candidate_expected"].dropna().to_dict() == {"a": 0.5}
+
+
 def test_a_sample_that_could_not_be_forced_has_the_unit_of_its_task() -> None:
     """Else a variant whose hard samples fail would be judged by its easy ones."""
     baseline = records({"a": forced(0.5)}, a=("wrong", 0, ""), b=("wrong", 0, ""), d=("wrong", 0, ""))
