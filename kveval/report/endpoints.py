@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kveval.judge.comparison.comparison import Comparison
 from kveval.judge.comparison.endpoint import Attribution, Endpoint, Kind
-from kveval.report.labels import difference_label
+from kveval.report.labels import answered_label, difference_label
 
 KIND_LABELS: dict[Kind, str] = {
     "greedy": "greedy",
@@ -20,8 +20,8 @@ def kind_label(kind: Kind, temperature: float | None = None) -> str:
 
 
 def name_of(row: Comparison, one: Endpoint) -> str:
-    """Names a score of the row. Says where it covers only the questions that have no expected score."""
-    part = " (questions without an expected score)" if one is row.rest else ""
+    """Names a score of the row. "the rest" are the questions that have no expected score."""
+    part = ", the rest" if one is row.rest else ""
     return kind_label(one.kind, one.temperature) + part
 
 
@@ -40,8 +40,7 @@ def endpoint_label(row: Comparison, one: Endpoint) -> str:
     parts = [f"{name_of(row, one)} {difference_label(one.difference) or 'not measured'}"]
     if one.difference.se is not None:
         parts.append(f"SE {100 * one.difference.se:.2f}")
-    asked = f" of {one.asked:,}" if one.difference.n < one.asked else ""
-    parts.append(f"{one.difference.n:,}{asked} questions about {one.difference.clusters:,} contexts")
+    parts.append(f"{answered_label(one)} questions about {one.difference.clusters:,} contexts")
     if one.aa is not None:
         parts.append(f"A/A {difference_label(one.aa)}")
     return ", ".join(parts)

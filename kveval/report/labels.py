@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.endpoint import Endpoint
 from kveval.judge.comparison.headline import held_to
 from kveval.judge.run_data import RunData
 from kveval.judge.statistics.difference import Difference
@@ -50,7 +51,7 @@ def flips_in_words(flips: Flips) -> str:
     return f"{flips.lost} lost, {flips.gained} gained"
 
 
-def answered_label(row: Comparison) -> str:
+def answered_label(row: Comparison | Endpoint) -> str:
     """'300', or '280 of 300' where some questions have no answer from both sides."""
     n = row.difference.n
     return f"{n:,} of {row.asked:,}" if n < row.asked else f"{n:,}"

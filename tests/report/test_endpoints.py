@@ -121,7 +121,7 @@ def test_samples_without_an_expected_score_stand_apart(tmp_path: Path) -> None:
     path = make_run(tmp_path / "run", samples=samples, answers=dict.fromkeys(expected, answers), expected=expected)  # type: ignore[arg-type]
     (row,) = judge_run(load_run(path)).of("fp8", "overall")
     rest, greedy = beside_labels(row)
-    assert rest.startswith("greedy (questions without an expected score) ")
+    assert rest.startswith("greedy, the rest ")
     assert "40 questions" in rest
     assert "80 questions" in greedy
     assert "greedy rest" in printed(summary_table(path))

@@ -29,11 +29,21 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The scores of one variant. `style` is the number of its colour and marker."""
+    """The scores of one variant. `style` is the number of its colour and marker. `has_band` shades its intervals."""
 
     variant: str
     style: int
     points: tuple[Point, ...]
+    has_band: bool = False
+
+    @property
+    def band(self) -> str:
+        """Returns the outline of all intervals. '' without a band, or where a point has no interval."""
+        lows = [(p.x, p.low_y) for p in self.points if p.low_y is not None]
+        highs = [(p.x, p.high_y) for p in self.points if p.high_y is not None]
+        if not self.has_band or len(lows) < len(self.points) or len(lows) < 2:
+            return ""
+        return " ".join(f"{x:.1f},{y:.1f}" for x, y in [*highs, *reversed(lows)])
 
     @property
     def path(self) -> str:
@@ -55,17 +65,24 @@ class Chart:
     right: int = WIDTH - RIGHT
 
 
-def score_chart(title: str, series: Mapping[str, Sequence[tuple[int, Score]]], styles: Mapping[str, int]) -> Chart:
+def score_chart(
+    title: str,
+    series: Mapping[str, Sequence[tuple[int, Score]]],
+    styles: Mapping[str, int],
+    *,
+    has_bands: bool = False,
+) -> Chart:
     """Returns a line per variant over context lengths, on a logarithmic axis, with an interval at every point.
 
     Args:
         series: (context_length, score) of each variant. Scores without a mean are left out.
         styles: the number of each variant's colour and marker, the same in every chart of a page.
+        has_bands: shade the intervals of each line.
     """
     lengths = sorted({length for scores in series.values() for length, _ in scores})
     places = _Places(lengths, [math.log2(length) for length in lengths], [length_label(length) for length in lengths])
     labels = {length: f"at {length:,} tokens" for length in lengths}
-    return _chart(title, series, styles, places, labels)
+    return _chart(title, series, styles, places, labels, has_bands=has_bands)
 
 
 def night_chart(title: str, names: Sequence[str], series: Mapping[str, Sequence[tuple[int, Score]]]) -> Chart:
@@ -101,6 +118,8 @@ def _chart(
     styles: Mapping[str, int],
     places: _Places,
     labels: Mapping[int, str],
+    *,
+    has_bands: bool = False,
 ) -> Chart:
     ends = [
         end
@@ -129,7 +148,7 @@ def _chart(
             for key, score in sorted(scores, key=lambda pair: pair[0])
             if score.mean is not None
         )
-        lines.append(Line(variant, styles[variant], points))
+        lines.append(Line(variant, styles[variant], points, has_bands))
     steps = [bottom + (1 - bottom) * step / 4 for step in range(5)]
     return Chart(
         title,

@@ -9,7 +9,7 @@ from kveval.judge.comparison.comparison import Comparison, in_words
 from kveval.judge.comparison.headline import Headline, headlines, held_to, listed
 from kveval.judge.comparison.judgement import Judgement
 from kveval.judge.run_data import RunData
-from kveval.report.endpoints import beside_labels, endpoint_label
+from kveval.report.endpoints import name_of
 from kveval.report.labels import length_label, proven_safe, what_decides, word_of
 from kveval.report.section import Section
 from kveval.run.manifest import VariantRun
@@ -29,7 +29,7 @@ class Conclusion:
     Attributes:
         labels: what a reader must know before the numbers, in a few words each; `caveats` says it in sentences.
         cause: whether format or kernel causes the loss. None without an emulated control or without a loss.
-        evidence: what the numbers are, and what the other scores say. Empty for a run of greedy answers.
+        evidence: which score decides, and which stand beside it. None for a run of greedy answers.
         is_measured: whether any question was answered by both sides.
         rows: every context length, then overall.
     """
@@ -44,7 +44,7 @@ class Conclusion:
     caveats: list[str]
     cause: str | None
     is_measured: bool
-    evidence: list[str]
+    evidence: str | None
     rows: tuple[Comparison, ...]
     families: tuple[Comparison, ...]
     cells: tuple[Comparison, ...]
@@ -71,7 +71,7 @@ def _conclusion(run: RunData, judgement: Judgement, headline: Headline) -> Concl
         caveats=caveats(variant),
         cause=None if is_void else next((_cause(row) for row in overall), None),
         is_measured=any(row.difference.n for row in overall),
-        evidence=next((evidence(row) for row in overall if row.expected), []),
+        evidence=next((evidence(row) for row in overall if row.expected), None),
         rows=tuple(rows),
         families=tuple(judgement.of(variant.name, "family")),
         cells=tuple(cells),
@@ -128,13 +128,10 @@ def caveats(variant: VariantRun) -> list[str]:
     return found + [finding.message for finding in variant.findings if finding.level != "info"]
 
 
-def evidence(row: Comparison) -> list[str]:
-    """Says what the numbers of a row with expected scores are, and what its other scores say."""
-    return [
-        f"The verdict overall rests on: {endpoint_label(row, row.shown)}.",
-        *(f"Beside it: {label}." for label in beside_labels(row)),
-        "Lost and gained count greedy answers.",
-    ]
+def evidence(row: Comparison) -> str:
+    """Says which score decides a row that has several, and which stand beside it."""
+    beside = ", ".join(name_of(row, one) for one in row.beside)
+    return f"The verdict overall rests on the {name_of(row, row.shown)}. Beside it in the table: {beside}."
 
 
 def _cause(row: Comparison) -> str | None:

@@ -89,10 +89,14 @@ class TokenTexts:
 
     def text(self, token_id: int) -> str | None:
         """Returns the text of one token. None if it is unknown, or part of a character."""
+        return self.decoded([token_id])
+
+    def decoded(self, token_ids: list[int]) -> str | None:
+        """Returns the text of some tokens. None if it is unknown, or ends in a part of a character."""
         if self._tokenizer is None:
             return None
         try:
-            text = str(self._tokenizer.decode([token_id], skip_special_tokens=False))
+            text = str(self._tokenizer.decode(token_ids, skip_special_tokens=False))
         except (OverflowError, TypeError):
             return None
         return None if not text or "\ufffd" in text else text

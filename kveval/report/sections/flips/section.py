@@ -12,6 +12,7 @@ from kveval.judge.evidence.flipped import FlippedSample, flipped_samples
 from kveval.judge.run_data import RunData
 from kveval.report.section import Section
 from kveval.report.sections.flips.divergence import Divergence, TokenTexts, divergence
+from kveval.report.sections.flips.forced_answer import ForcedAnswer, forced_answer
 from kveval.report.sections.flips.word_diff import Shown, side_by_side
 from kveval.run.manifest import VariantRun
 
@@ -37,6 +38,7 @@ class FlipView:
     baseline: Shown
     candidate: Shown
     divergence: Divergence | None
+    forced: ForcedAnswer | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +120,19 @@ def _view(run: RunData, flip: FlippedSample, texts: TokenTexts, limit: int, *, i
         divergence=divergence(
             _tokens(run, run.manifest.baseline, flip.sample_id), _tokens(run, flip.variant, flip.sample_id), texts
         ),
+        forced=forced_answer(
+            _record(run, run.manifest.baseline, flip.sample_id), _record(run, flip.variant, flip.sample_id), texts
+        ),
     )
 
 
 def _tokens(run: RunData, variant: str, sample_id: str) -> tuple[list[int], object]:
-    record: Any = run.records[variant].loc[sample_id]
+    record = _record(run, variant, sample_id)
     return list(record["output_token_ids"]), record["logprobs"]
+
+
+def _record(run: RunData, variant: str, sample_id: str) -> dict[str, Any]:
+    return dict(run.records[variant].loc[sample_id])
 
 
 def _choices(flips: Sequence[FlippedSample]) -> dict[str, list[str]]:

@@ -2,61 +2,98 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from kveval.judge.comparison.endpoint import Kind
 from kveval.judge.comparison.judgement import Judgement
-from kveval.judge.comparison.own_score import own_score
+from kveval.judge.comparison.own_score import kinds_of, own_score, temperature_of
 from kveval.judge.comparison.scope import Scope, scopes
 from kveval.judge.run_data import RunData
 from kveval.judge.statistics.clusters import Score
+from kveval.report.endpoints import KIND_LABELS
 from kveval.report.html.charts import Chart, score_chart
 from kveval.report.section import Section
 
 
 @dataclass(frozen=True, slots=True)
+class ScoreRow:
+    """The score of every variant over one scope, of one kind."""
+
+    scope: Scope
+    kind: Kind
+    scores: dict[str, Score]
+
+
+@dataclass(frozen=True, slots=True)
 class Scores:
-    """The charts, and the table behind them: (scope, score by variant)."""
+    """The charts, and the table behind them. `kinds` has more than the greedy score where answers were forced."""
 
     charts: list[Chart]
-    rows: list[tuple[Scope, dict[str, Score]]]
+    rows: list[ScoreRow]
+    kinds: tuple[Kind, ...]
+    temperature: float | None
 
 
 def scores(run: RunData, judgement: Judgement) -> Scores:
     """Returns the scores of every variant as charts and as a table."""
-    confidence = judgement.policy.confidence
-    rows = scores_table(run, confidence)
-    return Scores(charts(run, rows, confidence), rows)
+    confidence, kinds = judgement.policy.confidence, kinds_of(run)
+    rows = scores_table(run, confidence, kinds)
+    return Scores(charts(run, rows, confidence, kinds), rows, kinds, temperature_of(run))
 
 
-def scores_table(run: RunData, confidence: float) -> list[tuple[Scope, dict[str, Score]]]:
-    """Returns the score of every variant, for each cell, each length and overall."""
-    return [
-        (group, {name: own_score(run, name, group, confidence=confidence) for name in run.manifest.variants})
+def scores_table(run: RunData, confidence: float, kinds: Sequence[Kind] = ("greedy",)) -> list[ScoreRow]:
+    """Returns the scores of every variant, for each cell, each length and overall.
+
+    Leaves out the expected score of a kind where no variant has one.
+    """
+    rows = [
+        ScoreRow(
+            group,
+            kind,
+            {name: own_score(run, name, group, confidence=confidence, kind=kind) for name in run.manifest.variants},
+        )
         for group in scopes(run.samples, "overall", "length", "cell")
+        for kind in kinds
     ]
+    return [row for row in rows if row.kind == "greedy" or any(score.n for score in row.scores.values())]
 
 
-def charts(run: RunData, table: list[tuple[Scope, dict[str, Score]]], confidence: float) -> list[Chart]:
-    """Returns charts of all tasks together, of families with several tasks, and of each task. Leaves out A/A runs."""
+def charts(
+    run: RunData, table: list[ScoreRow], confidence: float, kinds: tuple[Kind, ...] = ("greedy",)
+) -> list[Chart]:
+    """Returns charts of all tasks together, of families with several tasks, and of each task. Leaves out A/A runs.
+
+    Beside the chart of each greedy score stands one for each unit of the expected score.
+    """
     shown = [variant.name for variant in run.baseline_first if variant.role != "aa" and len(run.records[variant.name])]
     styles = {name: index for index, name in enumerate(shown)}
 
-    def chart(title: str, rows: list[tuple[Scope, dict[str, Score]]]) -> Chart:
-        series = {name: [(group.context_length or 0, scores[name]) for group, scores in rows] for name in shown}
-        return score_chart(title, series, styles)
+    def of_kinds(title: str, rows: list[ScoreRow]) -> list[Chart]:
+        found = {kind: [row for row in rows if row.kind == kind] for kind in kinds}
+        return [
+            score_chart(
+                f"{title}: {KIND_LABELS[kind]}" if len(kinds) > 1 else title,
+                {name: [(row.scope.context_length or 0, row.scores[name]) for row in of_kind] for name in shown},
+                styles,
+                has_bands=kind != "greedy",
+            )
+            for kind, of_kind in found.items()
+            if of_kind
+        ]
 
-    tasks = list(dict.fromkeys(group.task for group, _ in table if group.task))
-    by_task = [chart(task, [row for row in table if row[0].task == task]) for task in tasks]
+    tasks = list(dict.fromkeys(row.scope.task for row in table if row.scope.task))
+    by_task = [one for task in tasks for one in of_kinds(task, [row for row in table if row.scope.task == task])]
     if len(tasks) == 1:
         return by_task
     by_family = []
     for family in _families_of_several_tasks(run.samples):
         of_family = replace(run, samples=run.samples[run.samples["family"] == family])
-        rows = [row for row in scores_table(of_family, confidence) if row[0].level == "length"]
-        by_family.append(chart(f"family {family}", rows))
-    return [chart("all tasks", [row for row in table if row[0].level == "length"]), *by_family, *by_task]
+        rows = [row for row in scores_table(of_family, confidence, kinds) if row.scope.level == "length"]
+        by_family += of_kinds(f"family {family}", rows)
+    return [*of_kinds("all tasks", [row for row in table if row.scope.level == "length"]), *by_family, *by_task]
 
 
 def _families_of_several_tasks(samples: pd.DataFrame) -> list[str]:

@@ -19,4 +19,17 @@ def test_charts_of_all_tasks_of_families_with_several_and_of_each_task(tmp_path:
     found = scores(run, judge_run(run))
     assert [chart.title for chart in found.charts] == ["all tasks", "family x", "a", "b", "c"]
     assert [line.variant for line in found.charts[0].lines] == ["bf16", "fp8"]
-    assert {scope.level for scope, _ in found.rows} == {"overall", "length", "cell"}
+    assert {row.scope.level for row in found.rows} == {"overall", "length", "cell"}
+
+
+def test_the_expected_score_stands_beside_the_greedy_one_with_a_band(tmp_path: Path) -> None:
+    samples = make_samples(haystacks=8, questions=2)
+    expected = {"bf16": lambda row: 0.5 + int(row.sample_id[:2], 16) / 1000, "fp8": lambda _: 0.4}
+    answers = dict.fromkeys(expected, scored(0.9))
+    run = load_run(make_run(tmp_path / "run", samples=samples, answers=answers, expected=expected))
+    found = scores(run, judge_run(run))
+    greedy, probability = found.charts
+    assert [greedy.title, probability.title] == ["niah_multikey: greedy", "niah_multikey: expected probability"]
+    assert greedy.lines[0].band == ""
+    assert len(probability.lines[0].band.split()) == 4
+    assert [row.kind for row in found.rows[:2]] == ["greedy", "probability"]
