@@ -17,6 +17,7 @@ from kveval.errors import ConfigError, RunDirectoryError
 from kveval.run.directory import RunDirectory
 from kveval.run.manifest import Manifest, VariantRun
 from kveval.run.records import SentinelRecord, ids_sha256
+from kveval.run.unanswered import too_few_answers
 
 SAMPLE_COLUMNS = (
     "sample_id", "haystack_id", "task", "family", "context_length", "prompt_tokens", "prompt_sha256", "depth_percent",
@@ -172,14 +173,10 @@ def unanswered_reason(run: RunData, variant: VariantRun, policy: Policy) -> str 
     records = run.records[variant.name]
     outcomes = records["outcome"].reindex(run.asked(variant))
     lost, total = int((outcomes.isna() | (outcomes == "engine_error")).sum()), len(outcomes)
-    if lost > policy.max_unanswered_share * total:
-        errors = records.loc[records["outcome"] == "engine_error", "error"].dropna()
-        example = f"; the first error: {errors.iloc[0]['message']}" if len(errors) else ""
-        return (
-            f"{variant.name}: {lost} of {total} questions have no answer ({lost / total:.1%}, and the limit is "
-            f"{policy.max_unanswered_share:.1%}){example}"
-        )
-    return None
+    errors = records.loc[records["outcome"] == "engine_error", "error"].dropna()
+    first = str(errors.iloc[0]["message"]) if len(errors) else None
+    problem = too_few_answers(lost, total, policy.max_unanswered_share, first)
+    return f"{variant.name}: {problem}" if problem else None
 
 
 def _is_being_written(path: Path) -> bool:

@@ -6,6 +6,8 @@ from typing import Any
 
 from kveval.engines.variants import ResolvedVariant
 from kveval.measure import provenance
+from kveval.measure.plan.plan import Plan
+from kveval.measure.records import why_too_few_answers
 from kveval.run.directory import RunDirectory
 from kveval.run.manifest import Manifest, VariantRun
 
@@ -31,6 +33,12 @@ class ManifestFile:
         """Changes fields of a variant's `VariantRun`."""
         current = self.of(variant).model_copy(update=changes)
         self._replace(variants={**self.manifest.variants, variant.name: current})
+
+    def end(self, variant: ResolvedVariant, plan: Plan, **changes: Any) -> None:
+        """Notes that every sample was asked. The variant is complete if enough of them are answered."""
+        asked, records = len(plan.samples_of(variant)), list(self._run.records(variant.name))
+        problem = why_too_few_answers(asked, records, plan.config.judge.max_unanswered_share)
+        self.update(variant, status="stopped" if problem else "complete", reason=problem, **changes)
 
     def finish(self) -> None:
         """Notes how the run ended. A variant that still runs was interrupted."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.request import EngineRequest
 from kveval.errors import ConfigError
 from kveval.run.records import Outcome, Record, RecordError, SampleRow, pack_logprobs
+from kveval.run.unanswered import too_few_answers
 from kveval.tasks.outcome import classify
 from kveval.tasks.sample import Sample
 from kveval.tasks.scoring.model_reasoning import ANY_MODEL, ModelReasoning
@@ -79,6 +80,14 @@ def unanswered(samples: Iterable[Sample], records: Iterable[Record], *, retry_er
     """Returns the samples without a record. With `retry_errors`, an ``engine_error`` counts as none."""
     answered = {one.sample_id for one in records if not (retry_errors and one.outcome == "engine_error")}
     return [sample for sample in samples if sample.sample_id not in answered]
+
+
+def why_too_few_answers(asked: int, records: Sequence[Record], most_share: float) -> str | None:
+    """Returns why the answers to `asked` samples cannot be judged. None if at most `most_share` of them are missing."""
+    errors = [record for record in records if record.outcome == "engine_error"]
+    first = next((record.error.message for record in errors if record.error), None)
+    problem = too_few_answers(asked - len(records) + len(errors), asked, most_share, first)
+    return f"{problem}; use: --resume --retry-errors to ask them again" if problem else None
 
 
 def _judge_answer(

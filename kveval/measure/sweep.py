@@ -72,7 +72,7 @@ async def sweep(
         stages: what else to do with every server after its samples are answered.
 
     Returns:
-        The final manifest. Its status is ``complete`` only if every variant answered every sample.
+        The final manifest. Its status is ``complete`` only if every variant answered enough of its samples.
 
     Raises:
         RunDirectoryError: `out` holds another run, or another sweep writes there.
@@ -85,7 +85,7 @@ async def sweep(
         run.check_usable(resume=resume)
         manifest = ManifestFile(run, _manifest(run, plan))
         for variant in plan.variants:
-            for said in set_broken_lines_aside(run, variant.name):
+            for said in set_broken_lines_aside(run, variant.name, [one.sample_id for one in plan.samples_of(variant)]):
                 reporter.note(f"{variant.name}: {said}")
         return await _Sweep(plan, run, manifest, reporter, retry_errors, stages, open_engine).run()
 
@@ -157,10 +157,10 @@ class _Sweep:
                 # Every sample is answered already. Whatever becomes of this launch, the variant is complete, unless the
                 # server changed: a stage then has to be run again.
                 if not self._manifest.of(variant).facts_changed:
-                    self._manifest.update(variant, status="complete", reason=None)
+                    self._manifest.end(variant, self._plan)
         elif self._manifest.of(variant).status != "complete":
             findings = past_findings(self._manifest.of(variant))
-            self._manifest.update(variant, status="complete", reason=None, facts_changed=[], findings=findings)
+            self._manifest.end(variant, self._plan, facts_changed=[], findings=findings)
 
     async def _measure(self, variant: ResolvedVariant, samples: list[Sample]) -> None:
         """Asks `samples`, on a second launch if the first dies. Ends as complete, stopped, refused or failed."""
@@ -190,7 +190,7 @@ class _Sweep:
             if reason:
                 message = f"{reason}; it was {again} once more: the answers come from two launches"
                 findings = with_findings(findings, [Finding.warning("engine_restarted", message)])
-            self._manifest.update(variant, status="complete", reason=None, findings=findings)
+            self._manifest.end(variant, self._plan, findings=findings)
             return
         self._manifest.update(variant, status="stopped", reason=reason)
         self._reporter.note(f"{variant.name}: stopped with what it has: {reason}")

@@ -20,6 +20,7 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 # 64 MiB hold 400,000 output tokens with 20 alternatives each. A small string can unpack to a thousand times its size.
 _MAX_LOGPROBS_BYTES = 1 << 26
+_SHOWN_IDS = 10
 
 
 class SampleRow(Stored):
@@ -42,6 +43,15 @@ class SampleRow(Stored):
 def ids_sha256(ids: Iterable[str]) -> str:
     """Returns sha256 over the sorted ids. Two runs with the same value asked the same samples."""
     return hashlib.sha256("\n".join(sorted(ids)).encode()).hexdigest()
+
+
+def samples_without_record(asked: Iterable[str], recorded: Iterable[str]) -> str:
+    """Returns a sentence that counts the samples that have no record, and names the first of them."""
+    ids, whole = list(asked), set(recorded)
+    lost = [sample_id for sample_id in ids if sample_id not in whole]
+    more = f" and {len(lost) - _SHOWN_IDS} more" if len(lost) > _SHOWN_IDS else ""
+    named = f" ({', '.join(lost[:_SHOWN_IDS])}{more})" if lost else ""
+    return f"{len(lost)} of {len(ids)} samples have no record{named}"
 
 
 class RecordError(Stored):

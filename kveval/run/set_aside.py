@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kveval.run.directory import RunDirectory
-from kveval.run.records import Record, SentinelRecord
+from kveval.run.records import Record, SentinelRecord, samples_without_record
 from kveval.run.storage import storage, write_atomically
 
 FOLDER = "set_aside"
@@ -41,22 +41,26 @@ class AnswersSince:
         return len(lines)
 
 
-def set_broken_lines_aside(run: RunDirectory, variant: str) -> Iterator[str]:
+def set_broken_lines_aside(run: RunDirectory, variant: str, asked: Iterable[str]) -> Iterator[str]:
     """Moves the lines of a variant's files that hold no answer, as a power cut leaves them, to ``set_aside/broken/``.
 
-    Yields what was moved, as a sentence for each file.
+    Yields what was moved, as a sentence for each file, and which of the samples `asked` have no record now.
     """
     files: dict[Path, type[Record]] = {
         run.records_path(variant): Record,
         run.cold_path(variant): Record,
         run.sentinels_path(variant): SentinelRecord,
     }
+    is_broken = False
     for path, model in files.items():
         numbers = _set_broken_aside(run, path, model) if path.exists() else []
         if numbers:
             lines = ", ".join(map(str, numbers[:10])) + (", ..." if len(numbers) > 10 else "")
             what = "line that holds" if len(numbers) == 1 else "lines that hold"
             yield f"{path}: {len(numbers)} {what} no answer ({lines}) moved to {FOLDER}/broken/; they are asked again"
+            is_broken = True
+    if is_broken:
+        yield samples_without_record(asked, (record.sample_id for record in run.records(variant)))
 
 
 def _set_broken_aside(run: RunDirectory, path: Path, model: type[Record]) -> list[int]:

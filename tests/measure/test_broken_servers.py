@@ -55,7 +55,7 @@ async def test_a_server_that_dies_midway_costs_no_answer(plan_of: Planner, tmp_p
 
 
 async def test_a_request_that_kills_every_server_costs_its_own_answer_only(plan_of: Planner, tmp_path: Path) -> None:
-    plan = plan_of(samples=12)
+    plan = plan_of(samples=12, judge={"max_unanswered_share": 0.1})
     oracle = Oracle(plan)
     deadly = plan.samples[4].sample_id
 

@@ -34,9 +34,8 @@ async def test_what_fails_at_every_attempt_is_an_engine_error_and_the_run_goes_o
             return Reply(status=500, message="no such luck")
         return oracle(prompt, body)
 
-    manifest = await run(plan, tmp_path / "run", ScriptedEngines(handler))
+    await run(plan, tmp_path / "run", ScriptedEngines(handler))
 
-    assert manifest.status == "complete"
     for variant in ("bf16", "fp8"):
         failed = [record for record in records(tmp_path / "run", variant) if record.outcome == "engine_error"]
         assert {record.sample_id for record in failed} == broken
@@ -50,20 +49,40 @@ async def test_a_bad_request_is_one_record_without_a_retry(plan_of: Planner, tmp
     too_long = Reply(status=400, message="This model's maximum context length is 10 tokens")
     engines = ScriptedEngines(Nth(Oracle(plan), too_long, at=2))
 
-    manifest = await run(plan, tmp_path / "run", engines)
+    await run(plan, tmp_path / "run", engines)
 
-    assert manifest.status == "complete"
     assert engines.requests() == 6
     failed = [record for record in records(tmp_path / "run", "bf16") if record.outcome == "engine_error"]
     assert [record.error.kind for record in failed if record.error] == ["bad_request"]
 
 
-async def test_bad_requests_alone_never_stop_a_variant(plan_of: Planner, tmp_path: Path) -> None:
+async def test_bad_requests_alone_never_start_a_server_again(plan_of: Planner, tmp_path: Path) -> None:
     plan = plan_of(variants=["bf16"])
     engines = ScriptedEngines(Nth(Oracle(plan), Reply(status=400), every=1))
-    manifest = await run(plan, tmp_path / "run", engines)
-    assert manifest.status == "complete"
+    await run(plan, tmp_path / "run", engines)
     assert engines.launches == ["bf16"]
+    assert outcomes(tmp_path / "run", "bf16") == {"engine_error": 6}
+
+
+@pytest.mark.parametrize(
+    ("every", "most_share", "status"),
+    [(1, 0.02, "stopped"), (2, 0.02, "stopped"), (2, 0.49, "stopped"), (2, 0.5, "complete"), (7, 0.0, "stopped")],
+)
+async def test_a_variant_with_too_few_answers_is_not_complete(
+    plan_of: Planner, tmp_path: Path, every: int, most_share: float, status: str
+) -> None:
+    plan = plan_of(variants=["bf16"], judge={"max_unanswered_share": most_share})
+    engines = ScriptedEngines(Nth(Oracle(plan), Reply(status=400, message="sampler assert"), every=every))
+
+    manifest = await run(plan, tmp_path / "run", engines)
+
+    variant = manifest.variants["bf16"]
+    assert variant.status == status
+    assert manifest.status == ("complete" if status == "complete" else "incomplete")
+    if status == "stopped":
+        lost = {1: 6, 2: 3, 7: 1}[every]
+        assert str(variant.reason).startswith(f"{lost} of 6 questions have no answer")
+        assert "sampler assert; use: --resume --retry-errors to ask them again" in str(variant.reason)
 
 
 async def test_a_changed_prompt_is_not_scored(plan_of: Planner, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from support.sweeps import Nth, Planner, outcomes, records, run
 
 from kveval.errors import ResumeError, RunDirectoryError, StorageError
 from kveval.measure.plan.plan import Plan
+from kveval.measure.progress import SilentReporter
 from kveval.run.directory import RunDirectory
 from kveval.run.records import Record
 
@@ -222,12 +224,14 @@ async def test_retry_errors_asks_engine_errors_again(plan_of: Planner, tmp_path:
     assert outcomes(out, "bf16") == {"correct": 3, "engine_error": 3}
 
     engines = ScriptedEngines(oracle)
-    await run(plan, out, engines, resume=True)
+    manifest = await run(plan, out, engines, resume=True)
     assert engines.requests() == 0
+    assert manifest.status == "incomplete"
 
-    await run(plan, out, engines, resume=True, retry_errors=True)
+    manifest = await run(plan, out, engines, resume=True, retry_errors=True)
     assert engines.requests() == 3
     assert outcomes(out, "bf16") == {"correct": 6}
+    assert (manifest.status, manifest.variants["bf16"].reason) == ("complete", None)
 
 
 async def test_retry_errors_survives_a_server_that_dies_meanwhile(plan_of: Planner, tmp_path: Path) -> None:
@@ -297,8 +301,21 @@ async def test_a_broken_record_in_the_middle_is_named_kept_and_asked_again(
         records(out, "bf16")
 
     engines = ScriptedEngines(oracle)
-    manifest = await run(plan, out, engines, resume=True)
+    notes = Notes()
+    manifest = await run(plan, out, engines, resume=True, reporter=notes)
+    assert f"1 of 6 samples have no record ({json.loads(lines[2])['sample_id']})" in "\n".join(notes.texts)
     assert manifest.status == "complete"
     assert outcomes(out, "bf16") == {"correct": 6}
     assert engines.requests() == 1
     assert (out / "set_aside" / "broken" / "records" / "bf16.jsonl").read_text() == broken
+
+
+class Notes(SilentReporter):
+    """Keeps what the user is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def note(self, message: str) -> None:
+        self.texts.append(message)

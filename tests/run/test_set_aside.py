@@ -73,13 +73,14 @@ def test_lines_that_hold_no_answer_are_moved_and_the_others_stay(tmp_path: Path,
     with pytest.raises(RunDirectoryError, match=r"bf16.jsonl:2: .*; use: kveval sweep --resume"):
         list(run.records("bf16"))
 
-    said = list(set_broken_lines_aside(run, "bf16"))
-    assert [line.partition("bf16.jsonl: ")[2] for line in said] == [
-        "1 line that holds no answer (2) moved to set_aside/broken/; they are asked again"
-    ]
+    moved, lost = set_broken_lines_aside(run, "bf16", "abcz")
+    assert moved.endswith(
+        "bf16.jsonl: 1 line that holds no answer (2) moved to set_aside/broken/; they are asked again"
+    )
+    assert lost == "1 of 4 samples have no record (z)"
     assert [one.sample_id for one in run.records("bf16")] == ["a", "b", "c"]
     assert (tmp_path / "set_aside" / "broken" / "records" / "bf16.jsonl").read_bytes() == damage
-    assert list(set_broken_lines_aside(run, "bf16")) == []
+    assert list(set_broken_lines_aside(run, "bf16", [])) == []
     with run.locked():
         run.append(record("d"))
     assert [one.sample_id for one in run.records("bf16")] == ["a", "b", "c", "d"]
@@ -89,5 +90,5 @@ def test_whole_files_are_not_written_again(tmp_path: Path) -> None:
     with RunDirectory(tmp_path).locked() as run:
         run.append(record("a"))
         before = run.records_path("bf16").stat()
-        assert list(set_broken_lines_aside(run, "bf16")) == []
+        assert list(set_broken_lines_aside(run, "bf16", [])) == []
         assert run.records_path("bf16").stat().st_ino == before.st_ino

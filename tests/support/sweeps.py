@@ -21,7 +21,7 @@ Servers = dict[str, ScriptedEndpoint]
 
 
 async def run(plan: Plan, out: Path, engines: ScriptedEngines, *, resume: bool = False, **options: Any) -> Manifest:
-    return await sweep(plan, out, resume=resume, reporter=SilentReporter(), open_engine=engines, **options)
+    return await sweep(plan, out, resume=resume, open_engine=engines, **{"reporter": SilentReporter(), **options})
 
 
 def records(out: Path, variant: str) -> list[Record]:
