@@ -105,6 +105,9 @@ def decide(
             f"over the {sensitive.n} questions whose cells can show a loss, a loss of {points(-sensitive.low)} points"
         )
         return undecided(f"{loss} is not excluded (margin {margin})", sensitive, p_factor=1.0)
+    if difference.low > policy.margin:
+        gained = f"a gain of {points(difference.low)} points or more, which no cache format causes"
+        return verdict("undecided", f"{gained}: the baseline may be broken")
     return verdict("pass", f"a loss of more than {margin} points is excluded at {policy.confidence:.0%}")
 
 

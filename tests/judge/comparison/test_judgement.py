@@ -103,3 +103,14 @@ def test_one_sample(tmp_path: Path) -> None:
     judgement = judge(path)
     assert words(judgement, "fp8") == {"undecided"}
     assert overall(judgement, "fp8").flips.lost == 1
+
+
+def test_a_gain_that_no_cache_can_cause_is_no_pass(tmp_path: Path) -> None:
+    """A baseline that collapsed: too few contexts to say so with confidence, and enough to doubt it."""
+    samples = make_samples(haystacks=6, questions=10)
+    path = make_run(tmp_path / "run", samples=samples, answers={"bf16": scored(0.3), "fp8": scored(0.9)})
+    found = overall(judge(path), "fp8")
+    assert found.difference.low is not None
+    assert found.difference.low > 0.02
+    assert found.verdict is not None
+    assert found.verdict.word == "undecided"

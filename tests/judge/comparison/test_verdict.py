@@ -59,8 +59,9 @@ def test_a_significant_loss_within_the_margin_is_no_fail() -> None:
     assert verdict(found).word == "undecided"
 
 
-def test_a_gain_never_fails() -> None:
-    assert verdict(difference(4, 40, 300, 30)).word == "pass"
+def test_a_gain_never_fails_and_one_that_no_cache_can_cause_does_not_pass() -> None:
+    assert verdict(difference(4, 8, 300, 30)).word == "pass"
+    assert verdict(difference(4, 40, 300, 30)).word == "undecided"
 
 
 @pytest.mark.parametrize("n", [1, 10, 100])
