@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kveval.judge.comparison.comparison import Comparison
 from kveval.judge.comparison.endpoint import Attribution, Endpoint, Kind
+from kveval.judge.statistics.difference import Difference
 from kveval.report.labels import answered_label, difference_label
 
 KIND_LABELS: dict[Kind, str] = {
@@ -64,4 +65,28 @@ def _split(parts: Attribution) -> str:
     return (
         f"{difference_label(parts.total)} points = format {difference_label(parts.format)} + "
         f"kernel {difference_label(parts.kernel)} ({parts.total.n} questions, emulated control {parts.control})"
+    )
+
+
+def contradiction(row: Comparison) -> str | None:
+    """Says that greedy answers and an expected score are certain of opposite signs. None if they are not."""
+    greedy = row.greedy.difference
+    for one in row.expected:
+        if _is_certain_loss(greedy) and _is_certain_loss(one.difference, sign=-1):
+            return _opposite(row, one, "lose", "gains")
+        if _is_certain_loss(greedy, sign=-1) and _is_certain_loss(one.difference):
+            return _opposite(row, one, "gain", "loses")
+    return None
+
+
+def _is_certain_loss(found: Difference, sign: int = 1) -> bool:
+    end = found.high if sign == 1 else found.low
+    return end is not None and sign * end < 0
+
+
+def _opposite(row: Comparison, one: Endpoint, greedy: str, expected: str) -> str:
+    return (
+        f"{row.scope}: the scores contradict each other: greedy answers {greedy} "
+        f"({difference_label(row.greedy.difference)} points), the {name_of(row, one)} {expected} "
+        f"({difference_label(one.difference)} points); look at the flips before you believe either"
     )

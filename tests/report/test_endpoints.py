@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from support.make_run import make_run, make_samples, scored
+from support.make_run import losing, make_run, make_samples, scored
 
 from kveval.config.judge import Policy
 from kveval.judge.comparison.judgement import judge_run
@@ -16,7 +16,7 @@ from kveval.judge.run_data import load_run
 from kveval.report.documents.diff import compare, diff_document
 from kveval.report.documents.summary import summary
 from kveval.report.documents.verdict import verdict
-from kveval.report.endpoints import attribution_labels, beside_labels, endpoint_label, shown_label
+from kveval.report.endpoints import attribution_labels, beside_labels, contradiction, endpoint_label, shown_label
 from kveval.report.files.junit import junit
 from kveval.report.files.markdown import markdown
 from kveval.report.terminal.diff import diff_table
@@ -125,3 +125,23 @@ def test_samples_without_an_expected_score_stand_apart(tmp_path: Path) -> None:
     assert "40 questions" in rest
     assert "80 questions" in greedy
     assert "greedy rest" in printed(summary_table(path))
+
+
+def test_scores_certain_of_opposite_signs_are_a_finding(tmp_path: Path) -> None:
+    samples = make_samples(haystacks=30, questions=5, lengths=(2048,))
+    path = make_run(tmp_path / "run", samples=samples, answers={"bf16": scored(0.9), "fp8": losing(0.4)},
+                    expected={"bf16": level(0.1), "fp8": level(0.0)})  # fmt: skip
+    judged = gate(path)
+    (row,) = judged.judgement.of("fp8", "overall")
+    said = contradiction(row)
+    assert said is not None
+    assert "greedy answers lose" in said
+    assert "gains" in said
+    for text in (printed(summary_table(path), 400), printed(gate_table(judged), 400), markdown(judged), junit(judged)):
+        assert "the scores contradict each other" in text
+    assert json.dumps(verdict(judged)).count("the scores contradict each other") >= 1
+
+
+def test_scores_that_agree_are_no_finding(path: Path) -> None:
+    (row,) = judge_run(load_run(path)).of("fp8", "overall")
+    assert contradiction(row) is None

@@ -92,9 +92,26 @@ def _cell_rows(plan: Plan) -> list[dict[str, Any]]:
         {
             "task": task, "context_length": context_length, "samples": len(samples),
             "haystacks": len({sample.haystack_id for sample in samples}), "haystack": styles.get(task, "as given"),
+            **_expected(plan, task, samples),
         }
         for (task, context_length), samples in cells.items()
     ]  # fmt: skip
+
+
+def _expected(plan: Plan, task: str, samples: list[Sample]) -> dict[str, Any]:
+    """Returns the unit of a cell's expected score, and why samples have none."""
+    planned = [plan.references[sample.sample_id] for sample in samples if sample.sample_id in plan.references]
+    lacking = len(samples) - len(planned)
+    form = plan.tasks[task].reference if task in plan.tasks else None
+    if not lacking:
+        why = None
+    elif not plan.config.requests.forced_decode:
+        why = "requests.forced_decode is false"
+    elif planned:
+        why = f"{lacking} of {len(samples)} have no reference"
+    else:
+        why = (form.none if form is not None else None) or "its task or row gives no reference"
+    return {"expected_score": planned[0].references.unit if planned else None, "no_expected_score_because": why}
 
 
 def _estimate(plan: Plan, tokens: float) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from kveval.judge.comparison.comparison import Comparison
 from kveval.judge.comparison.endpoint import Attribution, Endpoint
 from kveval.judge.statistics.difference import Difference
+from kveval.report.endpoints import contradiction
 from kveval.run.manifest import VariantRun
 
 
@@ -53,6 +54,7 @@ def comparison_row(comparison: Comparison) -> dict[str, Any]:
         "attribution": _attribution(comparison.attribution),
         "greedy": _endpoint(comparison.greedy),
         "expected": [_endpoint(one) for one in comparison.expected],
+        "contradiction": contradiction(comparison),
         "greedy_rest": _endpoint(comparison.rest) if comparison.rest else None,
         "verdict": verdict.word if verdict else None,
         "reason": verdict.reason if verdict else None,

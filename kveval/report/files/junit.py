@@ -14,7 +14,7 @@ from kveval.judge.comparison.verdict import Verdict
 from kveval.judge.gate.check import Check
 from kveval.judge.gate.gate import Gate
 from kveval.report.documents.verdict import error_word
-from kveval.report.endpoints import beside_labels, shown_label
+from kveval.report.endpoints import beside_labels, contradiction, shown_label
 from kveval.report.labels import difference_label, emulated_suffix, with_word
 from kveval.report.text import visible
 
@@ -82,7 +82,7 @@ def _row_case(class_name: str, row: Comparison, verdict: Verdict, *, is_broken: 
     kind = "regression" if verdict.word == "fail" else verdict.word
     score = f"{shown_label(row)} " if row.expected else ""
     size = f"{row.difference.n} of {row.asked} questions, {score}{difference_label(row.difference)} points"
-    size += "".join(f"; beside it: {label}" for label in beside_labels(row))
+    size += "".join(f"; beside it: {label}" for label in [*beside_labels(row), *filter(None, [contradiction(row)])])
     return _Case(class_name, str(row.scope), problem, kind, f"{verdict.word}: {verdict.reason} ({size})")
 
 

@@ -11,7 +11,7 @@ from kveval.judge.comparison.scope import Scope
 from kveval.judge.gate.check import Check
 from kveval.judge.gate.gate import Gate
 from kveval.report.documents.verdict import error_word, noise_floor
-from kveval.report.endpoints import attribution_labels, beside_labels, has_expected, name_of, shown_label
+from kveval.report.endpoints import attribution_labels, beside_labels, contradiction, has_expected, name_of, shown_label
 from kveval.report.files.flips import FlipExcerpt, flip_excerpts
 from kveval.report.labels import (
     answered_label,
@@ -125,6 +125,8 @@ def _checks(gate: Gate) -> Iterator[str]:
     yield ""
     for check in gate.checks:
         overall = check.overall
+        if overall and (said := contradiction(overall)):
+            yield f"- warning: {plain(check.variant)}: {plain(said)}"
         for label in beside_labels(overall) if overall else []:
             yield f"- {plain(check.variant)}, beside it: {plain(label)}"
         if overall and overall.attribution and (split := attribution_labels(overall)):

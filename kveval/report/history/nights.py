@@ -10,13 +10,15 @@ from urllib.parse import quote
 
 from kveval.config.judge import Policy
 from kveval.errors import UsageError
+from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.endpoint import Kind
 from kveval.judge.comparison.headline import Headline, headlines
 from kveval.judge.comparison.judgement import judge_run
-from kveval.judge.comparison.own_score import own_score
+from kveval.judge.comparison.own_score import kinds_of, own_score
 from kveval.judge.comparison.scope import Scope
 from kveval.judge.run_data import load_run
 from kveval.judge.statistics.clusters import Score
-from kveval.judge.statistics.difference import Difference
+from kveval.report.endpoints import KIND_LABELS
 from kveval.report.html.charts import Chart, night_chart
 from kveval.report.html.page import render
 from kveval.report.html.report import build_report
@@ -27,12 +29,12 @@ from kveval.run.storage import write_atomically
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One variant of one night. `headline`, `difference` and `proven_safe` are None for the baseline."""
+    """One variant of one night: its score of every kind. `headline` and what follows are None for the baseline."""
 
     variant: VariantRun
-    score: Score
+    scores: dict[Kind, Score]
     headline: Headline | None
-    difference: Difference | None
+    overall: Comparison | None
     proven_safe: str | None
 
 
@@ -83,7 +85,7 @@ def build_history(runs: Sequence[Path], out: Path | None = None, policy: Policy 
     links = {
         night.path: quote(Path(os.path.relpath(night.path / "report.html", folder)).as_posix()) for night in nights
     }
-    page = render("history/template.html.j2", nights=nights, links=links, chart=_chart(nights))
+    page = render("history/template.html.j2", nights=nights, links=links, charts=_charts(nights))
     write_atomically(path, page)
     return path
 
@@ -101,9 +103,14 @@ def _night(path: Path, policy: Policy | None) -> Night:
         entries.append(
             Entry(
                 variant=variant,
-                score=own_score(run, variant.name, Scope("overall"), confidence=judgement.policy.confidence),
+                scores={
+                    kind: own_score(
+                        run, variant.name, Scope("overall"), confidence=judgement.policy.confidence, kind=kind
+                    )
+                    for kind in kinds_of(run)
+                },
                 headline=headline,
-                difference=overall[0].difference if overall else None,
+                overall=overall[0] if overall else None,
                 proven_safe=proven_safe(judgement.of(variant.name, "length")) if headline else None,
             )
         )
@@ -133,9 +140,18 @@ def _in_order(nights: Sequence[Night]) -> list[Night]:
     return ordered
 
 
-def _chart(nights: Sequence[Night]) -> Chart:
-    series: dict[str, list[tuple[int, Score]]] = {}
-    for index, night in enumerate(nights):
-        for entry in night.entries:
-            series.setdefault(entry.variant.name, []).append((index, entry.score))
-    return night_chart("Overall score per night", [night.name for night in nights], series)
+def _charts(nights: Sequence[Night]) -> list[Chart]:
+    """Returns one chart for each kind of score that any night has."""
+    names = [night.name for night in nights]
+    kinds = [kind for kind in KIND_LABELS if any(kind in entry.scores for night in nights for entry in night.entries)]
+    charts = []
+    for kind in kinds:
+        series: dict[str, list[tuple[int, Score]]] = {}
+        for index, night in enumerate(nights):
+            for entry in night.entries:
+                scores = series.setdefault(entry.variant.name, [])
+                if kind in entry.scores:
+                    scores.append((index, entry.scores[kind]))
+        title = "Overall score per night" + (f": {KIND_LABELS[kind]}" if len(kinds) > 1 else "")
+        charts.append(night_chart(title, names, series))
+    return charts

@@ -12,7 +12,7 @@ from rich.text import Text
 from kveval.judge.comparison.comparison import Comparison, at_levels
 from kveval.judge.gate.check import Check
 from kveval.judge.gate.gate import Gate
-from kveval.report.endpoints import attribution_labels, beside_labels, shown_label
+from kveval.report.endpoints import attribution_labels, beside_labels, contradiction, shown_label
 from kveval.report.labels import difference_label, emulated_suffix, storage_label
 from kveval.report.terminal.layout import STYLES, indented
 from kveval.report.text import visible
@@ -53,6 +53,8 @@ def _check(gate: Gate, check: Check) -> Iterator[RenderableType]:
     kind = f", {shown_label(overall)}" if overall and overall.expected else ""
     delta = f"{kind}, {difference_label(overall.difference)} points" if overall and overall.difference.n else ""
     yield indented(f"{check.kind}{against}{delta}: {check.reason}", left=15)
+    if overall and (said := contradiction(overall)):
+        yield indented(f"warning: {said}", left=15, style="yellow")
     for label in beside_labels(overall) if overall else []:
         yield indented(f"beside it: {label}", left=15)
     for number, label in enumerate(attribution_labels(overall) if overall else []):

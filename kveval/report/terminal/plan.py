@@ -12,14 +12,24 @@ from rich.text import Text
 from kveval.report.terminal.load import load_plan_table
 
 _HEAD = ("model", "engine", "device", "prompt_style", "max_model_len")
-_CELL_COLUMNS = ("task", "context_length", "samples", "haystacks", "haystack")
+_CELL_COLUMNS = ("task", "context_length", "samples", "haystacks", "haystack", "expected_score")
 _TOTALS = (
     "samples", "haystacks", "prompt_tokens", "prefill_tokens_without_sharing", "prefill_tokens_with_sharing",
     "output_tokens_at_most", "engine_launches", "requests", "of_them_asked_again",
     "of_them_without_prefix_cache",
     "prefill_tokens_without_prefix_cache",
 )  # fmt: skip
-_TEXT_COLUMNS = {"task", "haystack", "name", "role", "kv_cache_dtype", "storage", "emulates", "endpoint"}
+_TEXT_COLUMNS = {
+    "task",
+    "haystack",
+    "expected_score",
+    "name",
+    "role",
+    "kv_cache_dtype",
+    "storage",
+    "emulates",
+    "endpoint",
+}
 
 
 def plan_table(plan: Mapping[str, Any]) -> RenderableType:
@@ -31,7 +41,7 @@ def plan_table(plan: Mapping[str, Any]) -> RenderableType:
     title = "variants, one engine launch each" if launched else "variants, each on a server that already runs"
     where = "emulates" if launched else "endpoint"
     variants = _rows(title, ("name", "role", "kv_cache_dtype", "storage", where, "samples"), plan["variants"])
-    notes = [Text(note) for note in plan["notes"]]
+    notes = [Text(note) for note in (*plan["notes"], *_without_expected(plan))]
     load = [load_plan_table(plan["load"])] if plan["load"] else []
     return Group(head, variants, *notes, _rows("cells", _CELL_COLUMNS, plan["cells"]), _totals(plan), *load)
 
@@ -43,6 +53,11 @@ def _rows(title: str, columns: tuple[str, ...], rows: list[dict[str, Any]]) -> T
     for row in rows:
         table.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
     return table
+
+
+def _without_expected(plan: Mapping[str, Any]) -> list[str]:
+    reasons = {cell["task"]: cell["no_expected_score_because"] for cell in plan["cells"]}
+    return [f"{task}: greedy score only: {why}" for task, why in reasons.items() if why]
 
 
 def _totals(plan: Mapping[str, Any]) -> Table:

@@ -21,7 +21,7 @@ from kveval.judge.comparison.scope import Scope, in_scope, scopes
 from kveval.judge.comparison.verdict import points
 from kveval.judge.evidence.cold import cold_comparisons
 from kveval.judge.run_data import RunData, load_run
-from kveval.report.endpoints import attribution_labels
+from kveval.report.endpoints import attribution_labels, contradiction
 from kveval.report.labels import (
     capacity_label,
     difference_label,
@@ -174,6 +174,8 @@ def _reasons(run: RunData, judgement: Judgement) -> Iterator[RenderableType]:
             verdict = row.verdict
             if verdict and verdict.word == "undecided" and row.difference.n and verdict.reason not in headline.reason:
                 yield indented(f"{row.scope}: {verdict.reason}")
+            if said := contradiction(row):
+                yield indented(f"warning: {said}", style="yellow")
             if row.scope.level == "overall":
                 yield from (indented(label) for label in attribution_labels(row))
         for finding in run.manifest.variants[headline.variant].findings:

@@ -25,7 +25,15 @@ def test_the_plan_as_data(plan_of: Planner) -> None:
         ("int8", "int8 per_token_head", 20),
     ]
     assert told["cells"] == [
-        {"task": "niah_single", "context_length": 512, "samples": 20, "haystacks": 2, "haystack": "generated"}
+        {
+            "task": "niah_single",
+            "context_length": 512,
+            "samples": 20,
+            "haystacks": 2,
+            "haystack": "generated",
+            "expected_score": "probability",
+            "no_expected_score_because": None,
+        }
     ]
     assert told["estimate"]["seconds"] >= told["estimate"]["launch_seconds"] == 180
 

@@ -45,3 +45,16 @@ def test_the_same_run_twice(tmp_path: Path) -> None:
     run = night(tmp_path / "a", 1)
     with pytest.raises(UsageError, match="is given twice"):
         build_reports([run, tmp_path / "." / "a"])
+
+
+def test_the_history_names_both_scores(tmp_path: Path) -> None:
+    expected = {"bf16": lambda _: 0.5, "fp8": lambda _: 0.4}
+    samples = make_samples(haystacks=6, questions=2)
+    answers = dict.fromkeys(expected, scored(0.9))
+    new = make_run(tmp_path / "new", samples=samples, answers=answers, expected=expected,
+                   manifest={"created": "2026-01-05T03:04:05Z"})  # fmt: skip
+    page = build_reports([night(tmp_path / "old", 1), new])[-1][1].read_text(encoding="utf-8")
+    assert "Overall score per night: greedy" in page
+    assert "Overall score per night: expected probability" in page
+    assert "expected probability at T 1 -10.0 [" in page
+    assert "greedy +0.0 [" in page

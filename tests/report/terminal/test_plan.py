@@ -28,3 +28,11 @@ def test_the_table_says_what_the_data_says(plan_of: Callable[..., Plan]) -> None
 @pytest.mark.parametrize(("seconds", "text"), [(30, "0.5 minutes"), (5399, "90.0 minutes"), (5400, "1.5 hours")])
 def test_a_duration_is_told_in_minutes_or_hours(seconds: float, text: str) -> None:
     assert _duration(seconds) == text
+
+
+def test_the_plan_says_which_tasks_have_an_expected_score(plan_of: Callable[..., Plan]) -> None:
+    plan = {**describe(plan_of(requests={"forced_decode": False})), "load": None}
+    out = io.StringIO()
+    Console(file=out, width=160).print(plan_table(plan))
+    assert plan["cells"][0]["expected_score"] is None
+    assert "niah_single: greedy score only: requests.forced_decode is false" in out.getvalue()

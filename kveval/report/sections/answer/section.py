@@ -9,7 +9,7 @@ from kveval.judge.comparison.comparison import Comparison, in_words
 from kveval.judge.comparison.headline import Headline, headlines, held_to, listed
 from kveval.judge.comparison.judgement import Judgement
 from kveval.judge.run_data import RunData
-from kveval.report.endpoints import name_of
+from kveval.report.endpoints import contradiction, name_of
 from kveval.report.labels import length_label, proven_safe, what_decides, word_of
 from kveval.report.section import Section
 from kveval.run.manifest import VariantRun
@@ -68,7 +68,7 @@ def _conclusion(run: RunData, judgement: Judgement, headline: Headline) -> Concl
         memory=memory(variant, run.baseline),
         what_decides=[] if is_void else what_decides(rows),
         labels=[*(["not judged"] if is_void else []), *labels(variant, run.baseline, overall, len(cells))],
-        caveats=caveats(variant),
+        caveats=[*caveats(variant), *(said for row in rows if (said := contradiction(row)))],
         cause=None if is_void else next((_cause(row) for row in overall), None),
         is_measured=any(row.difference.n for row in overall),
         evidence=next((evidence(row) for row in overall if row.expected), None),

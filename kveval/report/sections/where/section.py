@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -16,6 +17,7 @@ from kveval.judge.statistics.clusters import Score
 from kveval.report.endpoints import KIND_LABELS
 from kveval.report.html.charts import Chart, score_chart
 from kveval.report.section import Section
+from kveval.run.manifest import VariantRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +37,44 @@ class Scores:
     rows: list[ScoreRow]
     kinds: tuple[Kind, ...]
     temperature: float | None
+    greedy_only: list[str]
 
 
 def scores(run: RunData, judgement: Judgement) -> Scores:
     """Returns the scores of every variant as charts and as a table."""
     confidence, kinds = judgement.policy.confidence, kinds_of(run)
     rows = scores_table(run, confidence, kinds)
-    return Scores(charts(run, rows, confidence, kinds), rows, kinds, temperature_of(run))
+    return Scores(
+        charts(run, rows, confidence, kinds),
+        rows,
+        kinds,
+        temperature_of(run),
+        greedy_only(run) if len(kinds) > 1 else [],
+    )
+
+
+def greedy_only(run: RunData) -> list[str]:
+    """Says for each task and variant that lacks expected scores how many it lacks, and why."""
+    found = []
+    for task, samples in run.samples.groupby("task", sort=True):
+        for variant in run.baseline_first:
+            records = run.records[variant.name]
+            records = records.loc[records.index.intersection(samples.index)]
+            records = records[records["outcome"] != "engine_error"]
+            lacking = records[[not isinstance(one, Mapping) for one in records["expected"]]]
+            if len(lacking):
+                found.append(
+                    f"{task}, {variant.name}: {len(lacking):,} of {len(records):,} answers: {_why(lacking, variant)}"
+                )
+    return found
+
+
+def _why(lacking: pd.DataFrame, variant: VariantRun) -> str:
+    errors = Counter(one["kind"] for one in lacking["expected_error"] if isinstance(one, Mapping))
+    parts = [f"{kind} ({count:,})" for kind, count in errors.most_common()]
+    if errors.total() < len(lacking):
+        parts.append("no reference" if variant.facts.forced_decode else "the engine was not forced")
+    return ", ".join(parts)
 
 
 def scores_table(run: RunData, confidence: float, kinds: Sequence[Kind] = ("greedy",)) -> list[ScoreRow]:
