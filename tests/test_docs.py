@@ -79,10 +79,10 @@ def documented_world(
     model = Path("models/llama")
     model.mkdir(parents=True)
     (model / "config.json").write_text((DATA / "configs" / "llama-3.1-8b.json").read_text())
-    header = json.dumps({"lm_head.weight": {"dtype": "BF16", "shape": [8 << 30], "data_offsets": [0, 16 << 30]}})
+    header = json.dumps({"lm_head.weight": {"dtype": "BF16", "shape": [15 << 29], "data_offsets": [0, 15 << 30]}})
     with (model / "model.safetensors").open("wb") as file:
         file.write(struct.pack("<Q", len(header)) + header.encode())
-        file.truncate(file.tell() + (16 << 30))
+        file.truncate(file.tell() + (15 << 30))
     return tmp_path
 
 
