@@ -233,7 +233,7 @@ async def test_conversations_go_to_a_chat_endpoint_that_is_said_to_be_there(smol
 
 
 async def test_resume_asks_only_what_is_missing(plan_for: Planner, servers: Servers, tmp_path: Path) -> None:
-    plan = plan_for(samples=12, requests={"max_in_flight": 1, "max_attempts": 1})
+    plan = plan_for(samples=12, requests={"max_in_flight": 1, "max_attempts": 1}, judge={"max_unanswered_share": 0.9})
     reply = servers["q8"].handler
     revoke_after(servers["q8"], plan, 3, lambda server: setattr(server, "handler", lambda *_: Reply(status=500)))
 
