@@ -72,7 +72,7 @@ def run_of(night: Night, seed: int) -> RunData:
         latent = math.sqrt(1 - night.noise) * common + math.sqrt(night.noise) * rng.normal(size=len(samples))
         wanted = shares - night.loss if name == "fp8" else shares
         right = latent < special.ndtri(wanted)
-        asked = np.array([i for i in order if i in set(second_run)]) if name == "bf16-aa" else order
+        asked = order[np.isin(order, second_run)] if name == "bf16-aa" else order
         if name == night.broken:
             hit = asked[round(night.since * len(asked)) : round(night.until * len(asked))]
             right[hit] &= rng.random(len(hit)) >= night.damage

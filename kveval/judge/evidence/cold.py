@@ -13,6 +13,7 @@ from scipy.stats import binomtest
 
 from kveval.errors import RunDirectoryError
 from kveval.judge.evidence.drift import shared_prefix
+from kveval.judge.evidence.noise import aa_flips
 from kveval.judge.run_data import RunData
 from kveval.judge.statistics.hypothesis_tests import holm
 from kveval.run.directory import RunDirectory
@@ -111,7 +112,7 @@ def cold_comparisons(run: RunData) -> list[ColdComparison]:
                 lost=int((pairs["warm_correct"] & ~pairs["cold_correct"]).sum()),
                 gained=int((~pairs["warm_correct"] & pairs["cold_correct"]).sum()),
                 baseline=_flip_test(flips, of_baseline),
-                noise=_flip_test(flips, _noise(run)),
+                noise=_flip_test(flips, aa_flips(run)),
                 planned_share=planned,
                 hit_share=hit,
                 differences=tuple(pairs.loc[~pairs["identical"].astype(bool), "difference"]),
@@ -160,17 +161,6 @@ def _pair(cold: Record, warm: Mapping[Any, Any]) -> tuple[str, bool, bool, bool,
             cold.sample_id, cold.task, cold.context_length, str(warm["outcome"]), cold.outcome, position, *texts
         )
     return cold.sample_id, warm["outcome"] == "correct", cold.outcome == "correct", identical, difference
-
-
-def _noise(run: RunData) -> pd.Series | None:
-    """Tells for each sample whether it flips between the two runs of the baseline. None without an A/A run."""
-    if run.aa is None:
-        return None
-    first, second = run.records[run.manifest.baseline]["outcome"], run.records[run.aa.name]["outcome"]
-    both = first.index.intersection(second.index)
-    first, second = first[both], second[both]
-    answered = (first != "engine_error") & (second != "engine_error")
-    return ((first == "correct") != (second == "correct"))[answered]
 
 
 def _flip_test(own: pd.Series, others: pd.Series | None) -> FlipTest | None:

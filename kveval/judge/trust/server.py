@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from scipy.stats import binom
 
+from kveval.judge.evidence.noise import aa_flips
 from kveval.judge.run_data import RunData
 from kveval.judge.statistics.time_change import LEVEL
 from kveval.judge.trust.problem import Problem, clock, iso_time
@@ -71,13 +72,5 @@ def sentinels_differ(run: RunData, variant: VariantRun) -> Problem | None:
 
 def _noise(run: RunData) -> float:
     """Returns the share of answers that turn between the baseline's two runs, at least that of one in all plus two."""
-    if run.aa is None:
-        return _UNKNOWN_NOISE
-    first, second = run.records[run.manifest.baseline]["outcome"], run.records[run.aa.name]["outcome"]
-    both = first.index.intersection(second.index)
-    first, second = first[both], second[both]
-    answered = (first != "engine_error") & (second != "engine_error")
-    if not answered.any():
-        return _UNKNOWN_NOISE
-    turned = ((first == "correct") != (second == "correct"))[answered]
-    return float((turned.sum() + 1) / (len(turned) + 2))
+    flips = aa_flips(run)
+    return _UNKNOWN_NOISE if flips is None or flips.empty else float((flips.sum() + 1) / (len(flips) + 2))
