@@ -16,6 +16,7 @@ from kveval.judge.comparison.pairing import VariantPair
 from kveval.judge.evidence.cold import cold_comparisons
 from kveval.judge.gate.check import EXIT_CODES, WORST_LAST, Check, State, find_rules
 from kveval.judge.run_data import RunData, load_ended_run, policy_of
+from kveval.judge.trust.differences import unequal_control
 from kveval.run.facts import Finding
 
 
@@ -99,6 +100,9 @@ def notes(run: RunData, blessed: Blessed | None, judgement: Judgement) -> Iterat
     for check in cold_comparisons(run):
         if check.finding:
             yield check.finding.model_copy(update={"message": f"{check.variant}: {check.finding.message}"})
+    suspected = unequal_control(run, judgement.comparisons, policy, level=1 - policy.confidence)
+    if suspected and not judgement.problems_of(suspected.variant):
+        yield Finding.warning("unequal_control", f"{suspected.message}; chance explains it once in a while")
     unused = sorted(set(policy.margins) - set(run.samples["family"]))
     if unused:
         yield Finding.warning("unused_margin", f"no family of this run is called {', '.join(unused)}")

@@ -203,6 +203,9 @@ def _warnings(decision: Gate, chosen: Candidate | None) -> Iterator[str]:
     for finding in chosen.variant.findings:
         if finding.level == "warning":
             yield finding.message
+    for note in decision.notes:
+        if note.code == "unequal_control":
+            yield note.message
     if chosen.variant.spec.get("endpoint"):
         yield "kveval launched neither server: they may have different memory, which also changes their capacities"
     mine, before = (_sizing(variant) for variant in (chosen.variant, decision.run.baseline))

@@ -12,17 +12,19 @@ from kveval.judge.comparison.verdict import p_label, points
 from kveval.judge.run_data import RunData
 from kveval.judge.trust.problem import Problem
 
-GAIN_LEVEL = 0.01
-"""Below this p-value, corrected by Holm like that of a loss, a gain beyond the margin is no chance."""
+DIFFERENCE_LEVEL = 0.01
+"""Below this p-value, corrected for what is read together, a difference that no cache causes is no chance. The nightly
+job must not stop for chance: at the policy's confidence, the noise of one engine would end 3% of nights."""
 
 
-def unequal_control(run: RunData, rows: Iterable[Comparison], policy: Policy) -> Problem | None:
+def unequal_control(
+    run: RunData, rows: Iterable[Comparison], policy: Policy, *, level: float = DIFFERENCE_LEVEL
+) -> Problem | None:
     """Returns the problem of a baseline whose second run differs from the first.
 
-    The same test that fails a candidate: beyond the margin, and "no difference" is rejected at the policy's confidence
-    (Bonferroni over the kinds of score). Two runs of one setting have no such difference, so one of the two is not what
-    it is said to be, and it is not known which. Without any change, this happens in at most 1 - confidence of nights,
-    and less, because the difference must also be larger than the margin.
+    The test is that of a candidate's loss, in both directions: beyond the margin, and "no difference" is rejected at
+    `level` (Bonferroni over the kinds of score). Two runs of one setting have no such difference, so one of the two is
+    not what it is said to be, and it is not known which. Without any change, at most `level` of nights have it.
     """
     overall = (row for row in rows if run.aa and row.variant == run.aa.name and row.scope.level == "overall")
     for row in overall:
@@ -30,7 +32,7 @@ def unequal_control(run: RunData, rows: Iterable[Comparison], policy: Policy) ->
         for one in kinds:
             delta, p = one.difference.delta, one.difference.p
             margin = policy.over(one.families, one.kind).margin
-            if delta is None or p is None or p * len(kinds) >= 1 - policy.confidence or abs(delta) <= margin:
+            if delta is None or p is None or p * len(kinds) >= level or abs(delta) <= margin:
                 continue
             message = (
                 f"{row.against}: the baseline's second run differs from the first by more than the margin of "
@@ -48,10 +50,10 @@ def impossible_gains(
 
     A lossy cache holds less of the context than the baseline's, so it can answer a question better only by chance, and
     chance takes as many answers as it gives. The errors of a paired difference contain that chance, and the noise of
-    both runs. So a gain beyond the margin whose p-value stays below `GAIN_LEVEL` after Holm shows that something else
-    differs: the baseline is broken, or the servers are not equal but for the cache. Without any change, at most half of
-    `GAIN_LEVEL` of nights have one in each of the two panels that Holm covers. A variant with its own model is left
-    out, and so is the A/A run, which `unequal_control` judges.
+    both runs. So a gain beyond the margin whose p-value stays below `DIFFERENCE_LEVEL` after Holm shows that something
+    else differs: the baseline is broken, or the servers are not equal but for the cache. Without any change, at most
+    half of `DIFFERENCE_LEVEL` of nights have one in each of the two panels that Holm covers. A variant with its own
+    model is left out, and so is the A/A run, which `unequal_control` judges.
 
     Args:
         rows: each with its corrected p-values. Where a row has none for a kind of score, because no verdict rests on
@@ -64,7 +66,12 @@ def impossible_gains(
         for one in _kinds(row, policy):
             uncorrected = one.difference.p if row.scope.level == "overall" else None
             p, delta = corrected.get(one.kind, uncorrected), one.difference.delta
-            if p is None or delta is None or delta <= policy.over(one.families, one.kind).margin or p >= GAIN_LEVEL:
+            if (
+                p is None
+                or delta is None
+                or delta <= policy.over(one.families, one.kind).margin
+                or p >= DIFFERENCE_LEVEL
+            ):
                 continue
             if row.variant not in largest or delta > (largest[row.variant][1].difference.delta or 0.0):
                 largest[row.variant] = row.scope, one, p

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.judge_command import document, kveval
 from support.make_run import BAD, GOOD, losing, make_run, scored
+from support.nights import asked_in_turn, night
 
 from kveval.errors import InternalError
 from kveval.judge.gate import gate
@@ -60,6 +61,17 @@ def test_a_second_run_that_differs_from_the_first_is_infrastructure(tmp_path: Pa
     assert result.code == 3
     assert "the baseline's second run differs from the first" in result.text
     assert document(path)["noise"]["lost"] > 50
+
+
+def test_a_second_run_that_may_differ_by_chance_is_noted(tmp_path: Path) -> None:
+    rows = asked_in_turn(haystacks=12)
+    path = night(tmp_path, rows, bf16_aa=losing(0.042), fp8=scored(0.9)).path
+    # p = 0.011: rejected at 95%, and not at 99%.
+    assert kveval("gate", path).code == 0
+    (note,) = document(path)["notes"]
+    assert note["code"] == "unequal_control"
+    assert "chance explains it once in a while" in note["message"]
+    assert document(path)["problems"] == []
 
 
 def test_a_margin_of_an_unknown_family_is_noted(tmp_path: Path) -> None:
