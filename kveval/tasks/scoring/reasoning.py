@@ -149,7 +149,7 @@ CHANNELS: tuple[Channels, ...] = (
         "gpt-oss without its special tokens",
         re.compile(
             rf"""
-              (?: \A\s*(?=(?:{_HARMONY})(?:[^\Wa-z_]|["'*`{{\[(\#]|\s+to=functions\.)
+              (?: \A\s*(?=(?:{_HARMONY})(?:[^\Wa-z_]|["'*`{{\[\#]|\s+to=functions\.)
                           |(?:{_HARMONY}).*assistant\s*(?:\s+to=functions\.[\w.-]{{1,99}}?)?(?:{_HARMONY}))
                 | assistant(?:\s+to=functions\.[\w.-]{{1,99}}?)?(?=(?:{_HARMONY}))
                 | (?<=\n)assistant\s+(?=(?:{_HARMONY})\s*\n)
