@@ -48,6 +48,11 @@ class Terminal(Console):
         """Prints one line as it is: not wrapped, and without markup."""
         self.print(text, markup=False, highlight=False, soft_wrap=True)
 
+    def forget(self) -> None:
+        """Drops what a stream refused to take. Rich keeps it, and would print it with the next text."""
+        self.begin_capture()
+        self.end_capture()
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             shown = segment.text if segment.control else visible(segment.text)

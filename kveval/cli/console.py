@@ -64,6 +64,8 @@ def guarded_streams() -> Iterator[None]:
         sys.stdout, sys.stderr = stdout, stderr
         # Libraries that log keep the stream, and flush it when Python exits.
         output.on_refusal = _ignored
+        for console in (STDOUT, STDERR):
+            console.forget()
         for stream in (stdout, stderr):
             if stream is not None:
                 _flush_or_silence(stream)

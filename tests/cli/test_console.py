@@ -14,6 +14,7 @@ import pytest
 from support.commands import Kveval
 from support.make_run import GOOD, make_run, make_samples
 
+from kveval import __version__
 from kveval.cli.console import print_exactly, print_json
 from kveval.terminal import Terminal
 
@@ -68,6 +69,8 @@ def test_output_that_nothing_takes_ends_with_3(
         code, _, err = kveval(*given)
     assert code == 3
     assert err.startswith("error: standard output: cannot be written (")
+    # What was refused is not printed by the next command of the same process.
+    assert kveval("--version") == (0, __version__ + "\n", "")
 
 
 @FULL
