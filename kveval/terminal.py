@@ -50,8 +50,7 @@ class Terminal(Console):
 
     def forget(self) -> None:
         """Drops what a stream refused to take. Rich keeps it, and would print it with the next text."""
-        self.begin_capture()
-        self.end_capture()
+        self._buffer.clear()
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
