@@ -78,15 +78,17 @@ def _task(info: TaskInfo, task: Any) -> Task:
     if config.process_results is None:
         raise ConfigError(f"task file {info.path}: process_results is missing; use !function with a scorer")
     generation = config.generation_kwargs or {}
+    if not isinstance(generation, Mapping):
+        raise ConfigError(f"task file {info.path}: generation_kwargs={generation!r}; use keys with values")
     budget = generation.get("max_gen_toks")
     if not isinstance(budget, int) or budget <= 0:
         raise ConfigError(
             f"task file {info.path}: generation_kwargs.max_gen_toks={budget!r}; use a whole number from 1"
         )
-    until = generation.get("until") or []
     builder = dataset.builder(config.metadata)
     try:
         reference = ReferenceForm.from_metadata(config.metadata)
+        stop = stop_texts(generation)
     except ConfigError as error:
         raise ConfigError(f"task file {info.path}: {error}") from error
     return Task(
@@ -98,12 +100,21 @@ def _task(info: TaskInfo, task: Any) -> Task:
         score=_scorer(info, task),
         builder=builder,
         max_output_tokens=budget,
-        stop=tuple([until] if isinstance(until, str) else until),
+        stop=stop,
         answer_prefix=lambda doc: task.doc_to_prefix(doc) or "",
         chat_form=builder.chat_form if isinstance(builder, ChatBuilder) else None,
         metadata={key: value for key, value in config.metadata.items() if key not in _NOT_OF_SAMPLES},
         reference=reference,
     )
+
+
+def stop_texts(generation: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns ``until`` of a task's ``generation_kwargs``. Raises ConfigError if it is no text and no list of texts."""
+    until = generation.get("until") or []
+    stop = [until] if isinstance(until, str) else until
+    if not isinstance(stop, list | tuple) or not all(isinstance(text, str) for text in stop):
+        raise ConfigError(f"generation_kwargs.until={until!r}; use text, or a list of texts")
+    return tuple(stop)
 
 
 def _scorer(info: TaskInfo, task: Any) -> Callable[[Mapping[str, Any], str], dict[str, float]]:

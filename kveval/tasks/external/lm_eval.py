@@ -15,7 +15,7 @@ from kveval.errors import ConfigError, DataError, KvevalError
 from kveval.tasks.assembly.prompt import PromptStyle
 from kveval.tasks.external.fixed_prompts import FixedPrompt, FixedPromptTask
 from kveval.tasks.external.hub import hub_bounded, needs_hub
-from kveval.tasks.loader import quiet
+from kveval.tasks.loader import quiet, stop_texts
 from kveval.tasks.references.form import ReferenceForm
 from kveval.tasks.task import Task
 from kveval.tasks.task_files import read_task_file
@@ -170,8 +170,7 @@ class _LmEvalTask:
         self._metric = metric
         self._name = name
         generation = task.config.generation_kwargs or {}
-        until = generation.get("until") or []
-        self._stop = tuple(text for text in ([until] if isinstance(until, str) else until) if text)
+        self._stop = tuple(text for text in stop_texts(generation) if text)
         budgets = (generation[key] for key in _BUDGET_KEYS if generation.get(key))
         self._budget = int(next(budgets, _DEFAULT_OUTPUT_TOKENS))
 
