@@ -73,7 +73,7 @@ def test_a_window_that_the_configuration_states_is_no_error() -> None:
         ("/models/x", "/models/x/", True),
         ("/models/x", "/models/X", False),
         ("/a/x", "/b/x", False),
-        ("/root/.cache/hub/models--Qwen--Qwen2-7B/snapshots/abc123", "Qwen/Qwen2-7B", True),
+        ("/a/hub/models--Qwen--Qwen2-7B/snapshots/abc123", "Qwen/Qwen2-7B", True),
         ("/a/models--Qwen--Qwen2-7B/snapshots/abc", "/b/models--Qwen--Qwen2-7B/snapshots/abc/", True),
         ("/a/models--Qwen--Qwen2-7B/snapshots/abc", "/a/models--Qwen--Qwen2-7B/snapshots/def", False),
         ("Qwen/Qwen2-7B", "Qwen/Qwen2-7B-Instruct", False),
