@@ -11,6 +11,8 @@ from kveval.errors import PlanError
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.references.reference import Piece, Reference
 
+_OR_NONE = ", or requests.forced_decode: false"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ForcedText:
@@ -41,18 +43,18 @@ def forced_text(reference: Reference, prompt_format: PromptFormat, opening_ids: 
     encoding = tokenizer.encode_prompt(text) if reference.has_special else tokenizer.encode([text])[0]
     owners = _owners(pieces, encoding.spans)
     if not any(piece.counts for piece in pieces):
-        raise PlanError(f"the reference {text!r} has nothing to score; use an answer")
+        raise PlanError(f"the reference {text!r} has nothing to score; use an answer{_OR_NONE}")
     labels = [None if k is None else pieces[k].part for k in owners]
     lost = [piece.part for piece in pieces if piece.counts and piece.part not in labels]
     if lost:
-        raise PlanError(f"the reference {text!r} has no token for {lost[0]!r}; use another text")
+        raise PlanError(f"the reference {text!r} has no token for {lost[0]!r}; use another text{_OR_NONE}")
     size = max(i for i, part in enumerate(labels) if part is not None) + 1
     ids = np.array([*opening_ids, *encoding.ids[:size]], np.int64)
     beyond = ids[(ids < 0) | (ids >= tokenizer.vocab_size)]
     if beyond.size:
         raise PlanError(
             f"the reference {text!r} has token {beyond[0]}, but the model has only {tokenizer.vocab_size} embeddings; "
-            "use a text without it"
+            f"use a text without it{_OR_NONE}"
         )
     parts = (*(None for _ in opening_ids), *labels[:size])
     return ForcedText(ids.astype(np.int32), parts)

@@ -15,7 +15,7 @@ from kveval.tasks.references.form import CALLS, ENTRIES, JSON, ReferenceForm, re
 from kveval.tasks.references.json_pieces import VALUE, json_pieces
 from kveval.tasks.references.reference import FORMAT, NoReference, Piece, Reference, References, joint
 from kveval.tasks.sample import Sample
-from kveval.tasks.scoring.json_answers import json_values, loads
+from kveval.tasks.scoring.calls import UnreadableCallsError, json_calls
 from kveval.tasks.task import Task
 from kveval.tasks.user_code import user_code
 
@@ -23,6 +23,7 @@ MOST_ORDERS = 24
 """The most orders of a list that are forced one by one: those of four entries."""
 
 _LAST_TOKENS = 4
+_CALL_IDS = frozenset(("id", "tool_call_id"))
 _JSON_START = re.compile(r"[{\[](?=\s*[{\"])")  # not the bracket of [TOOL_CALLS]
 
 
@@ -109,19 +110,15 @@ def _calls(sample: Sample, template: ChatTemplate | None) -> References | NoRefe
         return NoReference("the chat template does not show how the model writes function calls in JSON")
     end = max(written.rfind("}"), written.rfind("]")) + 1
     opening, made, rest = written[: start.start()], written[start.start() : end], written[end:]
-    pieces = (Piece(opening, FORMAT), *json_pieces(made), Piece(rest))
+    pieces = (Piece(opening, FORMAT), *json_pieces(made, _CALL_IDS), Piece(rest))
     return References("probability", (Reference(tuple(piece for piece in pieces if piece.text), has_special=True),))
 
 
 def _calls_in(written: str) -> list[dict[str, Any]]:
-    found = []
-    for value in json_values(written):
-        for call in value if isinstance(value, list) else [value]:
-            function = call.get("function", call) if isinstance(call, dict) else {}
-            arguments = function.get("arguments", function.get("parameters"))
-            arguments = loads(arguments) if isinstance(arguments, str) else arguments
-            found.append({"name": function.get("name"), "arguments": arguments})
-    return found
+    try:
+        return json_calls(written)
+    except UnreadableCallsError:
+        return []
 
 
 def _after_prompt(reference: Reference, task: Task, sample: Sample, prompt_format: PromptFormat) -> Reference:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-_OPENED = re.compile(r"(?:<(?P<tag>[\w:|.-]*think[\w]*)>|\[(?P<word>THINK)\])\s*\Z", re.IGNORECASE)
-_CLOSED = re.compile(r"(?:</[\w:|.-]*think[\w]*>|\[/THINK\])\s*\Z", re.IGNORECASE)
+from kveval.tasks.scoring.reasoning import answer_of, opening_in
+
+_TAG = re.compile(r"([<\[◁])([^\s<>\[\]◁▷]+)[^<>\[\]◁▷]*([>\]▷])")
 _HARMONY_START, _HARMONY_ANSWER = "<|start|>assistant", "<|channel|>final<|message|>"
 
 
@@ -19,13 +20,23 @@ def opening_of(prompt_end: str, template: str) -> str:
         prompt_end: the text of the last tokens of a prompt.
         template: the source of the model's chat template; empty if the prompt does not come from one.
     """
-    opened = _OPENED.search(prompt_end)
+    opened = opening_in(prompt_end)
     if opened:
-        return f"\n</{opened['tag']}>\n\n" if opened["tag"] else "[/THINK]"
-    if not template or _CLOSED.search(prompt_end):
+        return _closing(opened)
+    if not template or answer_of(f"{prompt_end}a") == "a":
         return ""
     if prompt_end.endswith(_HARMONY_START) and _HARMONY_ANSWER in template:
         return _HARMONY_ANSWER
     if "<think>" in template and "</think>" in template:
         return "<think>\n\n</think>\n\n"
     return ""
+
+
+def _closing(opened: str) -> str:
+    """Returns what ends the thinking that a tag begins. Empty if answers are not read so: then nothing is known."""
+    tag = _TAG.fullmatch(opened)
+    if tag is None:
+        return ""
+    closing = f"{tag[1]}/{tag[2]}{tag[3]}"
+    closing = f"\n{closing}\n\n" if tag[1] == "<" else closing
+    return closing if answer_of(f"{opened}{closing}a") == "a" else ""

@@ -81,13 +81,14 @@ def calls_in(text: str) -> list[dict[str, Any]]:
     """
     fenced = _FENCE.match(text.strip())
     alone = (fenced[1] if fenced else text).strip().strip("`").strip().removeprefix("<|python_tag|>").strip()
-    calls = _python_calls(alone) or _marked_calls(alone) or _json_calls(text)
+    calls = _python_calls(alone) or _marked_calls(alone) or json_calls(text)
     if not calls and _tries_to_call(text, alone):
         raise UnreadableCallsError
     return calls
 
 
-def _json_calls(text: str) -> list[dict[str, Any]]:
+def json_calls(text: str) -> list[dict[str, Any]]:
+    """Returns the calls that a text has in JSON, as `calls_in` does. Other forms are not read."""
     return [_call(value) for value in _objects(json_values(text)) if not value.keys().isdisjoint(_KEYS)]
 
 

@@ -130,7 +130,7 @@ def test_empty_leads_are_nothing():
     ],
 )
 def test_a_reference_without_a_token_to_score_is_refused(pieces, says):
-    with pytest.raises(PlanError, match=says):
+    with pytest.raises(PlanError, match=rf"{says}.*; use .*, or requests\.forced_decode: false$"):
         forced_text(Reference(pieces), bpe("12"))
 
 
@@ -145,7 +145,7 @@ def test_a_token_without_an_embedding_is_refused():
     small.tokenizer.vocab_size = small.tokenizer.encode(["zz"])[0].ids[0]
     with pytest.raises(PlanError, match="the model has only"):
         forced_text(Reference((Piece("zz", "answer"),)), small)
-    with pytest.raises(PlanError, match="has token 9999999999"):
+    with pytest.raises(PlanError, match=r"has token 9999999999, .*; use .*, or requests\.forced_decode: false$"):
         forced_text(Reference((Piece("ok", "answer"),)), STAND_IN, opening_ids=[9999999999])
 
 

@@ -122,6 +122,9 @@ MISTRAL = CHATML_TOOLS.replace(
     "{% if not loop.last %}, {% endif %}{% endfor %}]{% else %} {{ message['content'] }}{% endif %}",
 )
 
+MISTRAL_IDS = MISTRAL.replace("| tojson }}}", '| tojson }}, "id": "{{ c.id }}"}')
+FLAT = HERMES.replace('"name":', '"function":')
+
 
 @pytest.mark.parametrize(
     ("template", "begins"),
@@ -130,8 +133,10 @@ MISTRAL = CHATML_TOOLS.replace(
         (HERMES, "<tool_call>\n"),
         (LLAMA, "<|python_tag|>"),
         (MISTRAL, "[TOOL_CALLS]"),
+        (MISTRAL_IDS, "[TOOL_CALLS]"),
+        (FLAT, "<tool_call>\n"),
     ],
-    ids=["tags named only", "hermes", "llama", "mistral"],
+    ids=["tags named only", "hermes", "llama", "mistral", "mistral with ids", "function is the name"],
 )
 def test_calls_are_written_as_the_chat_template_writes_them(tasks, smollm2, tool_samples, template, begins):
     chat = ChatTemplate(smollm2, {}, template)
@@ -153,6 +158,7 @@ def test_calls_are_written_as_the_chat_template_writes_them(tasks, smollm2, tool
         for call in called:
             assert json.dumps(call["name"]) in values
             assert all(json.dumps(name) in values for name in call["arguments"])
+        assert "00000000" not in values
         assert json_values(reference.text)
 
 
