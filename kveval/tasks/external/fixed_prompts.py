@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,7 +105,7 @@ def _check_length(prompt: FixedPrompt, prompt_format: PromptFormat, most_tokens:
     A tokenizer takes minutes and gigabytes for a hundred megabytes. A text that is cut has a few more tokens than the
     whole, so this leaves a prompt that is a little too long to the exact count.
     """
-    text = prompt.content if isinstance(prompt.content, str) else json.dumps([prompt.content, prompt.tools])
+    text = prompt.content if isinstance(prompt.content, str) else "".join(_texts([prompt.content, prompt.tools]))
     if len(text) <= _PIECE_CHARACTERS:
         return
     tokens = 0
@@ -116,6 +116,19 @@ def _check_length(prompt: FixedPrompt, prompt_format: PromptFormat, most_tokens:
                 f"{prompt.where}: {len(text):,} characters are more tokens than the {most_tokens:,} that fit; "
                 "use: a shorter prompt"
             )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yields the texts in messages and tools as they are: escaped, as in JSON, they would have more tokens."""
+    rest = [value]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, Mapping):
+            rest.extend(one.values())
+        elif isinstance(one, list | tuple):
+            rest.extend(one)
 
 
 def _token_ids(prompt: FixedPrompt, prompt_format: PromptFormat, chat: ChatTemplate) -> np.ndarray:

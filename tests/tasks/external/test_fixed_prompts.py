@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -192,3 +193,13 @@ def test_a_prompt_that_is_far_too_long_is_refused_before_all_of_it_is_encoded(mo
     ):
         fixed_prompt_samples(fixed, STAND_IN, NO_CHAT, most_tokens=100_000)
     assert sum(encoded) < 1_000_000
+
+
+def test_messages_are_measured_by_their_text_and_not_by_its_escapes() -> None:
+    task = Task("mine", "own", "1", "", str, score_row, None, 256)
+    chinese = FixedPrompt("prompts.jsonl line 1", [{"role": "user", "content": "字" * 60_000}], ("x",), 16)
+    with pytest.raises(PlanError, match="line 1: messages need a model with a chat template"):
+        fixed_prompt_samples(FixedPromptTask(task, lambda _: [chinese]), STAND_IN, NO_CHAT, most_tokens=100_000)
+    far_too_long = replace(chinese, content=[{"role": "user", "content": "字" * 2_000_000}])
+    with pytest.raises(PlanError, match="line 1: 2,000,004 characters are more tokens than the 100,000 that fit"):
+        fixed_prompt_samples(FixedPromptTask(task, lambda _: [far_too_long]), STAND_IN, NO_CHAT, most_tokens=100_000)
