@@ -29,6 +29,7 @@ from kveval.models.folder import (
 _MOST_HEADER_BYTES = 100_000_000
 _SIZE_BYTES = 8
 _SCALES = (".k_scale", ".v_scale", ".kv_scale")
+_FORMATS = (("model.safetensors.index.json", "*.safetensors"), ("pytorch_model.bin.index.json", "*.bin"))
 _SHARD = re.compile(r"(.+)-(\d{5,6})-of-(\d{5,6})(\.\w+)")
 
 
@@ -102,11 +103,13 @@ def lfs_pointers(folder: Path) -> list[str]:
 
 
 def weight_files(folder: Path, key: str = "model") -> list[Path]:
-    """Return the files that hold one copy of a checkpoint's weights. Raises ConfigError: one of them is missing."""
-    for name in ("model.safetensors.index.json", "pytorch_model.bin.index.json"):
-        if (folder / name).is_file():
-            return _indexed(folder, folder / name, key)
-    for pattern in ("*.safetensors", "*.bin"):
+    """Return the files that hold one copy of a checkpoint's weights. Raises ConfigError: one of them is missing.
+
+    As in vLLM, any safetensors file goes before pytorch_model.bin (vllm/model_executor/model_loader/default_loader.py).
+    """
+    for index, pattern in _FORMATS:
+        if (folder / index).is_file():
+            return _indexed(folder, folder / index, key)
         files = sorted(file for file in folder.glob(pattern) if file.is_file())
         files = [file for file in files if not file.name.startswith("consolidated")] or files
         if files:

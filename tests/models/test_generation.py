@@ -1,5 +1,6 @@
 """The temperature a checkpoint asks to be sampled at."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,12 @@ from kveval.models.generation import serving_temperature
 def test_a_temperature_that_can_be_sampled_at_is_taken(tmp_path: Path, text: str, temperature: float) -> None:
     (tmp_path / "generation_config.json").write_text(text, encoding="utf-8")
     assert serving_temperature(tmp_path) == temperature
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_in_place_of_the_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "generation_config.json")
+    assert serving_temperature(tmp_path) == 1.0
 
 
 def test_without_the_file_it_is_one(tmp_path: Path) -> None:

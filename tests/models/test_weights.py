@@ -113,6 +113,12 @@ def test_a_broken_index_is_named(tmp_path: Path, index: str, reason: str) -> Non
         read_weights(tmp_path)
 
 
+def test_the_index_of_another_format_that_is_not_there_does_not_matter(tmp_path: Path) -> None:
+    (tmp_path / "pytorch_model.bin.index.json").write_text('{"weight_map": {"a": "pytorch_model-00001-of-00002.bin"}}')
+    whole = write_safetensors(tmp_path / "model.safetensors", ["a"])
+    assert size(tmp_path) == whole
+
+
 def test_scales_in_a_checkpoint_are_counted(tmp_path: Path) -> None:
     assert count_scales(tmp_path) == 0
     write_safetensors(tmp_path / "a.safetensors", ["model.layers.0.self_attn.q_proj.weight"])
