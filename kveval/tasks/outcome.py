@@ -35,7 +35,7 @@ def classify(
         the request failed, so there is no output.
 
     Args:
-        text: the raw output; None if the request failed.
+        text: the output, with its thinking or without; None if the request failed.
         finish_reason: as the engine gives it (``stop``, ``length``, ``tool_calls``); None if the request failed.
         metrics: what the task's `score` returns.
     """

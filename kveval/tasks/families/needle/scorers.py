@@ -5,7 +5,8 @@ Every scorer returns two metrics in [0, 1]:
 ``score``
     decides. It reads what an answer names, not how it is worded; see `NORMALIZER`.
 ``ruler``
-    RULER's ``string_match_all``, for comparison with published numbers.
+    RULER's ``string_match_all``, for comparison with published numbers. It reads what it is given: in a sweep, the
+    output without its thinking.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def words_counted(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, f
 
 
 def ruler_match_all(output: str, references: Sequence[str]) -> float:
-    """Returns the share of references that are substrings of the raw output, upper and lower case alike.
+    """Returns the share of references that are substrings of the output, upper and lower case alike.
 
     The rule is RULER's ``string_match_all`` (NVIDIA/RULER, scripts/eval/synthetic/constants.py).
     """
