@@ -46,7 +46,8 @@ def report_crash(error: BaseException, arguments: Sequence[str]) -> tuple[str, i
     owner can read it.
     """
     cause = error.__cause__ if type(error).__name__ == "InternalError" and error.__cause__ else error
-    said = without_secrets(f"{type(cause).__name__}: {' '.join(str(cause).split())}"[:300])
+    # Cut last: a part of a secret is not found.
+    said = without_secrets(f"{type(cause).__name__}: {' '.join(str(cause).split())}")[:300]
     message = f"kveval itself failed: {said}. This says nothing about the caches."
     problem = "no folder to write to"
     for folder in _folders(arguments):

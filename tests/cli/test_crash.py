@@ -112,6 +112,15 @@ def test_secrets_of_the_environment_are_removed(
         assert "battery-staple" not in text
 
 
+def test_no_part_of_a_secret_is_left_where_a_long_message_is_cut(
+    monkeypatch: pytest.MonkeyPatch, temporary: Path
+) -> None:
+    monkeypatch.setenv("MY_SERVICE_TOKEN", "correct-horse-battery-staple")
+    for filler in range(250, 300):
+        message, _ = report_crash(LookupError("x" * filler + "correct-horse-battery-staple"), ["tasks"])
+        assert "xc" not in message
+
+
 @pytest.fixture
 def attach() -> Callable[[str], None]:
     from kveval.config.endpoint import EndpointConfig
