@@ -52,13 +52,13 @@ def decide(
     try:
         with _own_failures(run):
             judged = gate(run, against=against, overrides=policy_given(config, overrides))
-            document = verdict(judged)
+            document, junit_xml, summary_md = verdict(judged), junit(judged), markdown(judged)
     except KvevalError as error:
         if out is not None or run.is_dir():
             with contextlib.suppress(StorageError):
                 _write(folder, no_verdict(error, str(run)), junit_of_error(error), markdown_of_error(error))
         raise
-    _write(folder, document, junit(judged), markdown(judged))
+    _write(folder, document, junit_xml, summary_md)
     return Decision(judged, document, folder)
 
 

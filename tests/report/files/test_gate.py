@@ -9,18 +9,23 @@ from typing import Any
 
 import pytest
 from support.judge_command import document, kveval
-from support.make_run import BAD, GOOD, make_run
+from support.make_run import BAD, GOOD, make_run, make_samples
 
 from kveval.run.directory import RunDirectory
 
 
-def test_a_crash_is_not_called_a_regression(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = make_run(tmp_path / "run", answers=GOOD)
+@pytest.mark.parametrize("part", ["gate", "verdict", "junit", "markdown"])
+def test_a_crash_is_not_called_a_regression_and_leaves_no_older_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    path = make_run(tmp_path / "run", samples=make_samples(haystacks=2, lengths=(2048,)), answers=GOOD)
+    kveval("gate", path)
+    assert document(path)["verdict"] != "infrastructure"
 
     def crash(*_: Any, **__: Any) -> None:
         raise TypeError("oops")
 
-    monkeypatch.setattr("kveval.report.files.gate.gate", crash)
+    monkeypatch.setattr(f"kveval.report.files.gate.{part}", crash)
     result = kveval("gate", path)
     assert result.code == 70
     assert "kveval itself failed: TypeError: oops" in result.text
