@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from kveval.judge.comparison.comparison import Comparison
 from kveval.judge.comparison.endpoint import Attribution, Endpoint, Kind
+from kveval.judge.comparison.judgement import Judgement
+from kveval.judge.comparison.pairing import has_right_answer
+from kveval.judge.comparison.scope import Scope, in_scope
+from kveval.judge.run_data import RunData
 from kveval.judge.statistics.difference import Difference
 from kveval.report.labels import answered_label, difference_label
 
@@ -34,6 +38,17 @@ def has_expected(rows: list[Comparison] | tuple[Comparison, ...]) -> bool:
 def shown_label(row: Comparison) -> str | None:
     """Names the score that the row shows. None if it has only one."""
     return name_of(row, row.shown) if row.expected else None
+
+
+def asked_of_baseline(run: RunData, judgement: Judgement, scope: Scope, kind: Kind, *, scored: int) -> int:
+    """Returns how many samples should have a score of this kind from the baseline; `scored` of them have one.
+
+    Only comparisons tell which samples should have an expected score. Without one, it is those that have it.
+    """
+    if kind == "greedy":
+        return int(has_right_answer(in_scope(run.samples, scope)).sum())
+    rows = (row for row in judgement.comparisons if row.scope == scope)
+    return max([scored, *(one.asked for row in rows for one in row.expected if one.kind == kind)])
 
 
 def endpoint_label(row: Comparison, one: Endpoint) -> str:

@@ -127,6 +127,17 @@ def test_samples_without_an_expected_score_stand_apart(tmp_path: Path) -> None:
     assert "greedy rest" in printed(summary_table(path))
 
 
+def test_what_the_baseline_could_not_be_forced_to_stays_in_the_count(tmp_path: Path) -> None:
+    expected = {"bf16": lambda row: None if int(row.sample_id[:2], 16) < 128 else 0.5, "fp8": level(0.1)}
+    path = make_run(tmp_path / "run", samples=SAMPLES, answers=dict.fromkeys(expected, scored(0.5)), expected=expected)
+    lost = sum(int(row.sample_id[:2], 16) < 128 for row in SAMPLES)
+    assert 0 < lost < 40
+    row = next(row for row in summary(path)["rows"] if row["evidence"] == "probability" and row["role"] == "baseline")
+    assert (row["asked"], row["n"]) == (40, 40 - lost)
+    baseline = printed(summary_table(path)).partition("fp8")[0]
+    assert baseline.count(f"{40 - lost} of 40/") == 2
+
+
 def test_scores_certain_of_opposite_signs_are_a_finding(tmp_path: Path) -> None:
     samples = make_samples(haystacks=30, questions=5, lengths=(2048,))
     path = make_run(tmp_path / "run", samples=samples, answers={"bf16": scored(0.9), "fp8": losing(0.4)},

@@ -11,11 +11,11 @@ from kveval.config.judge import Policy
 from kveval.judge.comparison.headline import headlines
 from kveval.judge.comparison.judgement import Judgement, judge_run
 from kveval.judge.comparison.own_score import kinds_of, own_score, temperature_of
-from kveval.judge.comparison.pairing import has_right_answer
-from kveval.judge.comparison.scope import in_scope, scopes
+from kveval.judge.comparison.scope import scopes
 from kveval.judge.evidence.cold import ColdComparison, cold_comparisons
 from kveval.judge.run_data import RunData, load_run
 from kveval.report.documents.rows import comparison_part, comparison_row, variant_row
+from kveval.report.endpoints import asked_of_baseline
 from kveval.report.sections.speculation.section import SpeculatingVariant, speculating_variants
 
 SUMMARY_VERSION = 2
@@ -46,17 +46,16 @@ def summary(run_dir: Path, policy: Policy | None = None) -> dict[str, Any]:
         "problems": [asdict(problem) for problem in judgement.problems],
         "headlines": [asdict(headline) for headline in headlines(judgement)],
         "variants": {name: variant_row(variant) for name, variant in manifest.variants.items()},
-        "rows": [*_baseline_rows(run, judgement.policy), *_rows(run, judgement)],
+        "rows": [*_baseline_rows(run, judgement), *_rows(run, judgement)],
         "speculation": [_speculation(one) for one in speculating_variants(run, judgement)],
         "prefix_cache": [_cold(check) for check in cold_comparisons(run)],
     }
 
 
-def _baseline_rows(run: RunData, policy: Policy) -> Iterator[dict[str, Any]]:
+def _baseline_rows(run: RunData, judgement: Judgement) -> Iterator[dict[str, Any]]:
     rows = ((group, kind) for group in scopes(run.samples, "length", "overall") for kind in kinds_of(run))
     for group, kind in rows:
-        score = own_score(run, run.manifest.baseline, group, confidence=policy.confidence, kind=kind)
-        asked = int(has_right_answer(in_scope(run.samples, group)).sum()) if kind == "greedy" else score.n
+        score = own_score(run, run.manifest.baseline, group, confidence=judgement.policy.confidence, kind=kind)
         yield {
             "variant": run.manifest.baseline,
             "role": "baseline",
@@ -64,7 +63,7 @@ def _baseline_rows(run: RunData, policy: Policy) -> Iterator[dict[str, Any]]:
             "context_length": group.context_length,
             "evidence": kind,
             "temperature": None if kind == "greedy" else temperature_of(run),
-            "asked": asked,
+            "asked": asked_of_baseline(run, judgement, group, kind, scored=score.n),
             "n": score.n,
             "haystacks": score.clusters,
             "score": score.mean,

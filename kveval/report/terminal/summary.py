@@ -16,12 +16,11 @@ from kveval.judge.comparison.endpoint import Endpoint, Kind
 from kveval.judge.comparison.headline import headlines, listed
 from kveval.judge.comparison.judgement import Judgement, judge_run
 from kveval.judge.comparison.own_score import kinds_of, own_score, temperature_of
-from kveval.judge.comparison.pairing import has_right_answer
-from kveval.judge.comparison.scope import Scope, in_scope, scopes
+from kveval.judge.comparison.scope import Scope, scopes
 from kveval.judge.comparison.verdict import points
 from kveval.judge.evidence.cold import cold_comparisons
 from kveval.judge.run_data import RunData, load_run
-from kveval.report.endpoints import attribution_labels, contradiction
+from kveval.report.endpoints import asked_of_baseline, attribution_labels, contradiction
 from kveval.report.labels import (
     capacity_label,
     difference_label,
@@ -102,14 +101,13 @@ def _baseline_cells(run: RunData, judgement: Judgement, group: Scope) -> Iterato
         kind: own_score(run, run.manifest.baseline, group, confidence=judgement.policy.confidence, kind=kind)
         for kind in kinds_of(run)
     }
-    asked = {kind: score.n for kind, score in found.items()}
-    asked["greedy"] = int(has_right_answer(in_scope(run.samples, group)).sum())
     if len(found) > 1:
         yield [_place(group), *[Text()] * (len(_WIDTHS) - 1), Text("baseline", "dim")]
     for kind, score in found.items():
         named = Text(_NAMES[kind]) if len(found) > 1 else _place(group)
-        if score.n or kind == "greedy":
-            numbers = _numbers(score.n, asked[kind], score.clusters, score.mean)
+        asked = asked_of_baseline(run, judgement, group, kind, scored=score.n)
+        if asked or kind == "greedy":
+            numbers = _numbers(score.n, asked, score.clusters, score.mean)
             yield [named, *numbers, Text(), Text(), Text("" if len(found) > 1 else "baseline", "dim")]
 
 
