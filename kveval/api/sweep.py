@@ -35,7 +35,7 @@ class SweepResult:
         report: the HTML report.
         summary: scores, differences and verdicts as data for JSON.
         load: speed under load. None if the configuration has no `load`.
-        problem: why the run is incomplete or cannot be judged. None if every variant answered every sample.
+        problem: why the run is incomplete or cannot be judged. None if every variant is complete and can be judged.
     """
 
     path: Path

@@ -12,6 +12,7 @@ from support.scripted import ScriptedEngines
 import kveval
 from kveval.api.sweep import SweepResult
 from kveval.errors import RunDirectoryError
+from kveval.judge.trust.problem import Problem
 
 
 @pytest.fixture
@@ -49,6 +50,16 @@ def test_a_variant_that_fails_is_told_and_the_others_are_measured(
     result = kveval.sweep(keys, out="run", progress=False)
     assert "fp8 failed: fp8: out of luck" in str(result.problem)
     assert len(kveval.load_run(result.path).records["bf16"]) == 4
+
+
+def test_a_complete_run_whose_answers_cannot_be_judged_is_a_problem(
+    keys: dict[str, Any], engines: ScriptedEngines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = (Problem("fp8", "answers_change", "fp8: answers change at question 3"),)
+    monkeypatch.setattr("kveval.judge.comparison.judgement.find_problems", lambda *_: found)
+    result = kveval.sweep(keys, out="run", progress=False)
+    assert {one.status for one in kveval.load_run(result.path).manifest.variants.values()} == {"complete"}
+    assert "fp8: answers change at question 3" in str(result.problem)
 
 
 def test_a_run_goes_on_where_it_stopped(keys: dict[str, Any], engines: ScriptedEngines) -> None:
