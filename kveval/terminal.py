@@ -50,7 +50,8 @@ class Terminal(Console):
 
     def forget(self) -> None:
         """Drops what a stream refused to take. Rich keeps it, and would print it with the next text."""
-        self._buffer.clear()
+        with self.capture():
+            pass
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):

@@ -61,11 +61,11 @@ def guarded_streams() -> Iterator[None]:
         yield
     finally:
         logging.setLogRecordFactory(factory)
-        sys.stdout, sys.stderr = stdout, stderr
         # Libraries that log keep the stream, and flush it when Python exits.
         output.on_refusal = _ignored
         for console in (STDOUT, STDERR):
             console.forget()
+        sys.stdout, sys.stderr = stdout, stderr
         for stream in (stdout, stderr):
             if stream is not None:
                 _flush_or_silence(stream)
