@@ -131,7 +131,7 @@ def caveats(variant: VariantRun) -> list[str]:
 def evidence(row: Comparison) -> str:
     """Says which score decides a row that has several, and which stand beside it."""
     beside = "; ".join(name_of(row, one) for one in row.beside)
-    return f"The verdict overall rests on the {name_of(row, row.shown)}. Beside it in the table: {beside}."
+    return f"The verdict overall is decided by: {name_of(row, row.shown)}. Beside it in the table: {beside}."
 
 
 def _cause(row: Comparison) -> str | None:
