@@ -209,7 +209,7 @@ class RunDirectory:
         path = self.path / "records.parquet"
         rows = [record.model_dump(mode="json") for variant in variants for record in self.records(variant)]
         frame = pd.DataFrame(rows, columns=list(Record.model_fields))
-        for column in ("metrics", "error"):
+        for column in ("metrics", "error", "expected", "expected_error"):
             frame[column] = [None if value is None else to_json(value) for value in frame[column]]
         temporary = path.with_suffix(".parquet.tmp")
         with storage(path):
@@ -262,16 +262,22 @@ def _write_all(file: BinaryIO, data: bytes) -> None:
 
 def _drop_torn_tail(path: Path) -> None:
     """Removes an unfinished last line, so that the next record starts on a new line."""
+    if path.exists():
+        keep = whole_lines_bytes(path)
+        if keep != path.stat().st_size:
+            os.truncate(path, keep)
+
+
+def whole_lines_bytes(path: Path) -> int:
+    """Returns where the last whole line of a file ends. 0 if there is no such file."""
     if not path.exists():
-        return
-    with path.open("rb+") as file:
-        end = block_end = file.seek(0, os.SEEK_END)
-        keep = 0
+        return 0
+    with path.open("rb") as file:
+        block_end, keep = file.seek(0, os.SEEK_END), 0
         while block_end and not keep:
             start = max(block_end - _BLOCK_BYTES, 0)
             file.seek(start)
             newline = file.read(block_end - start).rfind(b"\n")
             keep = start + newline + 1 if newline >= 0 else 0
             block_end = start
-        if keep != end:
-            file.truncate(keep)
+        return keep

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from kveval.run.directory import RunDirectory
+from kveval.run.directory import RunDirectory, whole_lines_bytes
 from kveval.run.records import Record, SentinelRecord, samples_without_record
 from kveval.run.storage import storage, write_atomically
 
@@ -21,7 +21,8 @@ class AnswersSince:
     def __init__(self, run: RunDirectory, variant: str) -> None:
         self._run = run
         paths = (run.records_path(variant), run.cold_path(variant), run.sentinels_path(variant))
-        self._ends = {path: path.stat().st_size if path.exists() else 0 for path in paths}
+        # The next answer replaces an unfinished last line.
+        self._ends = {path: whole_lines_bytes(path) for path in paths}
 
     def set_aside(self) -> int:
         """Moves the answers to ``set_aside/``. Returns how many there were."""
@@ -33,7 +34,7 @@ class AnswersSince:
         to = self._run.path / FOLDER / path.relative_to(self._run.path)
         with storage(to), path.open("rb+") as file:
             file.seek(end)
-            lines = file.read().splitlines(keepends=True)
+            lines = [line for line in file.read().splitlines(keepends=True) if line.endswith(b"\n")]
             if lines:
                 to.parent.mkdir(parents=True, exist_ok=True)
                 _append(to, lines)

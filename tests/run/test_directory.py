@@ -232,7 +232,8 @@ def test_a_full_device_is_a_storage_error(tmp_path: Path) -> None:
 def test_parquet_holds_the_last_record_of_every_sample(tmp_path: Path) -> None:
     with RunDirectory(tmp_path).locked() as run:
         run.append(record("a", score=0.0, outcome="wrong"))
-        run.append(record("a", output_token_ids=[1, 2], metrics={"ruler": 0.5}))
+        expected = {"score": 0.5, "unit": "probability", "temperature": 1.0, "parts": {"value": 0.5}}
+        run.append(record("a", output_token_ids=[1, 2], metrics={"ruler": 0.5}, expected=expected))
         run.append(record("a", variant="fp8", error={"kind": "timeout", "message": "slow"}))
         path = run.write_parquet(["bf16", "fp8", "int8"])
     frame = pd.read_parquet(path)
@@ -241,6 +242,8 @@ def test_parquet_holds_the_last_record_of_every_sample(tmp_path: Path) -> None:
     assert frame["output_token_ids"].map(list).tolist() == [[1, 2], []]
     assert frame["metrics"].map(json.loads).tolist() == [{"ruler": 0.5}, {}]
     assert json.loads(frame["error"][1])["kind"] == "timeout"
+    assert json.loads(frame["expected"][0])["parts"] == {"value": 0.5}
+    assert frame["expected"].isna().tolist() == [False, True]
 
 
 def test_parquet_of_a_run_without_answers(tmp_path: Path) -> None:

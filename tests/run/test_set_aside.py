@@ -53,6 +53,23 @@ def test_answers_set_aside_twice_are_all_kept(tmp_path: Path) -> None:
     assert len((tmp_path / "set_aside" / "records" / "bf16.jsonl").read_text().splitlines()) == 2
 
 
+def test_answers_that_replace_an_unfinished_line_are_moved_too(tmp_path: Path) -> None:
+    """A killed process leaves such a line, and it may be longer than all that is answered afterwards."""
+    with RunDirectory(tmp_path).locked() as run:
+        run.append(record("a"))
+    with run.records_path("bf16").open("ab") as file:
+        file.write(b'{"sample_id": "b", ' + b" " * 10_000)
+    with run.locked():
+        since = AnswersSince(run, "bf16")
+        assert since.set_aside() == 0
+        for sample_id in "bc":
+            run.append(record(sample_id))
+        assert since.set_aside() == 2
+        assert [one.sample_id for one in run.records("bf16")] == ["a"]
+    moved = tmp_path / "set_aside" / "records" / "bf16.jsonl"
+    assert [Record.model_validate_json(line).sample_id for line in moved.read_text().splitlines()] == ["b", "c"]
+
+
 @pytest.mark.parametrize(
     "damage",
     [
