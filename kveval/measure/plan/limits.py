@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kveval.config.load import LoadConfig
@@ -44,9 +44,18 @@ def check_load_fits(load: LoadConfig, limits: Iterable[TokenLimit]) -> None:
         limit.check("load.prompt_lengths", max(load.prompt_lengths), load.output_tokens)
 
 
-def longest_request(samples: Iterable[Sample], load: LoadConfig | None, limits: Sequence[TokenLimit]) -> int:
-    """Returns the tokens of the longest prompt and its output together, and no fewer than smoke questions need."""
-    longest = max(len(sample.prompt) + max(sample.max_output_tokens, OUTPUT_TOKENS) for sample in samples)
+def longest_request(
+    samples: Iterable[Sample], load: LoadConfig | None, limits: Sequence[TokenLimit], forced_tokens: Mapping[str, int]
+) -> int:
+    """Returns the tokens of the longest prompt and its output together, and no fewer than smoke questions need.
+
+    Args:
+        forced_tokens: of the longest text that is forced for a sample, by its id.
+    """
+    longest = max(
+        len(sample.prompt) + max(sample.max_output_tokens, OUTPUT_TOKENS, forced_tokens.get(sample.sample_id, 0))
+        for sample in samples
+    )
     longest = max(longest, load.longest_tokens if load else 0)
-    least = min([_LEAST_MODEL_LEN, *(limit.tokens for limit in limits)])
-    return max(longest + SPARE_TOKENS, least)
+    # Only a forced text may be too long for a limit: its sample then has no expected score.
+    return min([max(longest + SPARE_TOKENS, _LEAST_MODEL_LEN), *(limit.tokens for limit in limits)])

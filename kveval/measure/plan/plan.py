@@ -40,7 +40,8 @@ class Plan:
         samples: every sample of the run, the same for all variants.
         references: what is forced for each sample that has a reference, by its id.
         aa_sample_ids: what the A/A run asks: whole haystacks.
-        max_model_len: tokens of the longest prompt and its output together, and no fewer than smoke questions need.
+        max_model_len: tokens of the longest prompt and its output together, forced ones too, and no fewer than smoke
+            questions need.
     """
 
     config: SweepConfig
@@ -92,6 +93,9 @@ def make_plan(config: SweepConfig, installation: Installation) -> Plan:
     cells = plan_cells(config, tasks, variants.limits)
     prompts = plan_prompts(variants, tasks)
     samples = plan_samples(cells, tasks, prompts, variants.limits)
+    references = plan_references(config, samples, tasks, prompts)
+    # Nothing is forced on servers that run already.
+    forced_tokens = {} if config.is_attached else {one: planned.most_tokens for one, planned in references.items()}
     return Plan(
         config=config,
         installation=installation,
@@ -104,7 +108,7 @@ def make_plan(config: SweepConfig, installation: Installation) -> Plan:
         reasoning=prompts.reasoning(parser_markers()),
         cells=cells,
         samples=samples,
-        references=plan_references(config, samples, tasks, prompts),
+        references=references,
         aa_sample_ids=aa_sample_ids(samples, config.aa_share),
-        max_model_len=longest_request(samples, config.load, variants.limits),
+        max_model_len=longest_request(samples, config.load, variants.limits, forced_tokens),
     )

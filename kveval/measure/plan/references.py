@@ -31,6 +31,11 @@ class PlannedReferences:
     texts: tuple[ForcedText, ...]
     opening: str
 
+    @property
+    def most_tokens(self) -> int:
+        """Returns the tokens of the longest text."""
+        return max(len(text.token_ids) for text in self.texts)
+
 
 def plan_references(
     config: SweepConfig, samples: Sequence[Sample], tasks: PlannedTasks, prompts: PlannedPrompts

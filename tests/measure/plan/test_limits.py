@@ -28,6 +28,19 @@ def test_every_variants_own_checkpoint_must_fit(plan_of: Planner, tmp_path: Path
         plan_of(variants=["bf16", fp8 | {"model": str(tmp_path / "none")}])
 
 
+def test_a_server_takes_what_is_forced_as_far_as_its_window_allows(
+    plan_of: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kveval.measure.plan.references.opening_of", lambda *_: "word " * 200)
+    options = {"variants": ["bf16"], "tasks": ["niah_single"], "samples": 2}
+    plan = plan_of(**options)
+    longest = max(len(sample.prompt) + plan.references[sample.sample_id].most_tokens for sample in plan.samples)
+    assert longest > max(len(sample.prompt) + sample.max_output_tokens for sample in plan.samples)
+    assert plan.max_model_len == longest + 8
+    assert plan_of(**options, engine={"args": {"max-model-len": 600}}).max_model_len == 600
+    assert plan_of(**options, requests={"forced_decode": False}).max_model_len < longest
+
+
 def test_a_prompt_and_its_output_leave_tokens_to_spare() -> None:
     limit = TokenLimit("max-model-len of fp8", 100)
     limit.check("mine.jsonl line 2", 76, 16)
