@@ -60,7 +60,7 @@ def sweep(
         config: a `SweepConfig`, a mapping of its keys, a YAML file, or the name of a preset.
         out: the run directory. A file or preset goes to ``runs/NAME`` by default.
         resume: go on with the run in `out`, and ask only what is missing.
-        retry_errors: when resuming, ask again what ended as ``engine_error``.
+        retry_errors: when resuming, ask again what ended as ``engine_error`` or could not be forced.
         progress: print progress on standard error.
         **overrides: keys of the configuration, such as ``samples=50`` or ``variants=["bf16", "fp8"]``.
 

@@ -40,7 +40,10 @@ def sweep(
         bool, typer.Option("--resume", help="Go on with the run in --out, and ask only what is missing.")
     ] = False,
     retry_errors: Annotated[
-        bool, typer.Option("--retry-errors", help="With --resume: ask again what ended as engine_error.")
+        bool,
+        typer.Option(
+            "--retry-errors", help="With --resume: ask again what ended as engine_error or could not be forced."
+        ),
     ] = False,
     accept_finding: AcceptFinding = None,
     dry_run: DryRun = False,

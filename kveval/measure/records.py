@@ -77,8 +77,15 @@ def record_of(
 
 
 def unanswered(samples: Iterable[Sample], records: Iterable[Record], *, retry_errors: bool) -> list[Sample]:
-    """Returns the samples without a record. With `retry_errors`, an ``engine_error`` counts as none."""
-    answered = {one.sample_id for one in records if not (retry_errors and one.outcome == "engine_error")}
+    """Returns the samples without a record.
+
+    With `retry_errors`, a record of an ``engine_error`` or of a failed attempt to force the answer counts as none.
+    """
+    answered = {
+        one.sample_id
+        for one in records
+        if not (retry_errors and (one.outcome == "engine_error" or one.expected_error is not None))
+    }
     return [sample for sample in samples if sample.sample_id not in answered]
 
 

@@ -112,3 +112,23 @@ async def test_forced_texts_are_planned_to_come_from_the_prefix_cache(plan_of: P
     free = await run(plan_of(**options), tmp_path / "free", ScriptedEngines(Oracle(plan)))
     more = forced.variants["bf16"].planned_hit_tokens - free.variants["bf16"].planned_hit_tokens
     assert more == sum((len(sample.prompt) - 1) // 16 * 16 for sample in plan.samples)
+
+
+async def test_what_could_not_be_forced_is_asked_again_like_other_errors(plan_of: Planner, tmp_path: Path) -> None:
+    plan = plan_of(variants=["bf16"], samples=3, tasks=["niah_single"], aa_share=0)
+    engines = engines_of(plan, tmp_path, bf16=-0.1)
+    folder, force = engines.force["bf16"]
+    last = [text.token_ids.tolist() for text in plan.references[list(plan.references)[-1]].texts]
+    lost = forcing(folder, leaves_result=False)
+    engines.force["bf16"] = (
+        folder,
+        lambda body: (lost if body["vllm_xargs"]["kveval_targets"] in last else force)(body),
+    )
+    await run(plan, tmp_path / "run", engines)
+    kinds = [r.expected_error.kind for r in records(tmp_path / "run", "bf16") if r.expected_error]
+    assert kinds == ["no_result"]
+
+    engines.force["bf16"] = (folder, force)
+    for retry_errors, forced in ((False, 2), (True, 3)):
+        await run(plan, tmp_path / "run", engines, resume=True, retry_errors=retry_errors)
+        assert sum(r.expected is not None for r in records(tmp_path / "run", "bf16")) == forced
