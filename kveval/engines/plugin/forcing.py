@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 import uuid
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,8 +111,11 @@ class ForcedResult:
     @classmethod
     def read(cls, folder: Path, name: str) -> Self:
         """Raises OSError if there is no such file, ValueError if it is broken."""
-        with np.load(folder / f"{name}.npz", allow_pickle=False) as arrays:
-            return cls(**{key: arrays[key] for key in arrays.files if key in cls.__slots__})
+        try:
+            with np.load(folder / f"{name}.npz", allow_pickle=False) as arrays:
+                return cls(**{key: arrays[key] for key in arrays.files if key in cls.__slots__})
+        except (zipfile.BadZipFile, EOFError, TypeError) as error:
+            raise ValueError(f"{name}.npz is cut or lacks an array: {error}") from error
 
     @staticmethod
     def remove(folder: Path, name: str) -> None:

@@ -72,3 +72,16 @@ def test_a_missing_result_is_an_error_and_a_broken_one_too(tmp_path: Path) -> No
     (tmp_path / f"{NAME}.npz").write_bytes(b"not a zip file")
     with pytest.raises(ValueError, match="allow_pickle"):
         ForcedResult.read(tmp_path, NAME)
+
+
+def test_a_result_that_is_cut_is_broken(tmp_path: Path) -> None:
+    path = tmp_path / f"{NAME}.npz"
+    ForcedResult(np.zeros(3, np.float32), np.zeros(3, np.int32)).write(tmp_path, NAME)
+    whole = path.read_bytes()
+    for left in (b"", whole[:100]):
+        path.write_bytes(left)
+        with pytest.raises(ValueError, match="is cut or lacks an array"):
+            ForcedResult.read(tmp_path, NAME)
+    np.savez(path, logprobs=np.zeros(3, np.float32))
+    with pytest.raises(ValueError, match="is cut or lacks an array"):
+        ForcedResult.read(tmp_path, NAME)
