@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.scripted import Reply
-from support.scripted_endpoint import BARE, ScriptedEndpoint
+from support.scripted_endpoint import BARE, ScriptedEndpoint, two_servers
 
 from kveval.config.sweep import validate_config
 from kveval.engines.base import NOTHING_TO_LAUNCH
@@ -39,15 +39,8 @@ def _stand_ins(stand_in: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def servers() -> AsyncIterator[Servers]:
-    both = {
-        "f16": ScriptedEndpoint(words, cache_dtype="float16"),
-        "q8": ScriptedEndpoint(words, cache_dtype="q8_0", capacity_tokens=2_000_000),
-    }
-    for server in both.values():
-        await server.start()
-    yield both
-    for server in both.values():
-        await server.stop()
+    async with two_servers(words) as both:
+        yield both
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any
@@ -190,6 +191,16 @@ class ScriptedEndpoint(ScriptedServer):
         if "tools" in body and "tools" not in self.lacks:
             message["tool_calls"] = [{"function": {"name": "report_weather", "arguments": '{"city": "Oslo"}'}}]
         return JSONResponse({"model": self.answers_as, "choices": [{"message": message, "finish_reason": "stop"}]})
+
+
+@contextlib.asynccontextmanager
+async def two_servers(handler: Handler) -> AsyncIterator[dict[str, ScriptedEndpoint]]:
+    """A server of the baseline, f16, and one of the candidate, q8, with twice the capacity."""
+    async with (
+        ScriptedEndpoint(handler, cache_dtype="float16") as f16,
+        ScriptedEndpoint(handler, cache_dtype="q8_0", capacity_tokens=2_000_000) as q8,
+    ):
+        yield {"f16": f16, "q8": q8}
 
 
 class _Dropped(Response):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.scripted import Reply
-from support.scripted_endpoint import ScriptedEndpoint, answering, tokenizer_of
+from support.scripted_endpoint import answering, tokenizer_of, two_servers
 from support.sweeps import Planner, Servers, endpoint
 
 from kveval.engines.base import NOTHING_TO_LAUNCH
@@ -28,15 +28,8 @@ def installation() -> Any:
 @pytest.fixture
 async def servers() -> AsyncIterator[Servers]:
     """One for the baseline and one for the candidate, up; their handlers are set by `plan_for`."""
-    both = {
-        "f16": ScriptedEndpoint(lambda *_: Reply("hello there"), cache_dtype="float16"),
-        "q8": ScriptedEndpoint(lambda *_: Reply("hello there"), cache_dtype="q8_0", capacity_tokens=2_000_000),
-    }
-    for server in both.values():
-        await server.start()
-    yield both
-    for server in both.values():
-        await server.stop()
+    async with two_servers(lambda *_: Reply("hello there")) as both:
+        yield both
 
 
 @pytest.fixture
