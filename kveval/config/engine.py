@@ -70,8 +70,8 @@ class RequestsConfig(StrictModel):
         max_in_flight: requests running at once. The KV cache may allow fewer.
         logprobs: top alternatives recorded per output token; 0 records none.
         forced_decode: also make the engine write each right answer, and record how probable the model finds it.
-        serving_temperature: of the probabilities of forced answers: the one that the model is served with. None takes
-            the model's generation_config.json, or 1.0 if it names none.
+        serving_temperature: temperature at which the model is served, and at which expected scores are computed. None
+            takes the one in the model's generation_config.json, or 1.0 if that names none.
     """
 
     timeout_s: Annotated[float, Field(gt=0)] = 600.0

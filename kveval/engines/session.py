@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kveval.engines.base import Engine, OnStatus, OpenEngine, ServerPlan
 from kveval.engines.client.client import Client
-from kveval.engines.forced import ForcedDecoder
+from kveval.engines.forced import ForcedDecoder, why_not_forced
 from kveval.engines.presence import Presence, presence
 from kveval.engines.smoke import plain_prompt, smoke
 from kveval.engines.variants import ResolvedVariant
@@ -129,8 +129,10 @@ class Session:
         return await asyncio.to_thread(lambda: presence(self.engine.processes(), self.engine.base_url, self._log_path))
 
     async def _check_forced_decode(self, client: Client) -> tuple[bool | None, list[Finding]]:
+        if not self._plan.config.requests.forced_decode:
+            return None, []
         if self.engine.forced_results is None:
-            why = _why_not_forced(self.variant)
+            why = why_not_forced(self._plan, self.variant)
             message = f"no expected scores: {why}; verdicts rest on greedy answers"
             return None, [Finding.info("no_forced_decode", message)] if why else []
         decoder = ForcedDecoder(client, self.engine.forced_results, temperature=1.0)
@@ -159,14 +161,6 @@ async def open_session(
     finally:
         on_status("stopping the engine" if is_launched else "leaving the server as it is")
         await engine.stop()
-
-
-def _why_not_forced(variant: ResolvedVariant) -> str | None:
-    if variant.config.endpoint is not None:
-        return "kveval's plugin does not run inside a server that kveval did not launch"
-    if variant.config.speculative_config is not None:
-        return "vLLM takes no logits processor beside speculative decoding"
-    return None
 
 
 def _with_capacity_ratio(facts: Facts, baseline: Facts) -> Facts:

@@ -43,6 +43,8 @@ class LoadPlan:
 
 def make_load_plan(config: SweepConfig, installation: Installation) -> LoadPlan:
     """Plans a load measurement without a sweep."""
+    # Nothing is forced here, and a processor inside the engine would cost it time.
+    config = config.model_copy(update={"requests": config.requests.model_copy(update={"forced_decode": False})})
     load = config.load or LoadConfig()
     variants = plan_variants(config, installation).with_roles(_roles(load))
     check_load_fits(load, variants.limits)

@@ -26,8 +26,8 @@ class Facts(BaseModel):
         emulation: format and granularity; `emulation_live`: the engine log shows values being rounded.
         kv_capacity_tokens: what the cache holds; `kv_capacity_ratio`: to the baseline's.
         kv_cache_gib: memory of the cache on one device, as the engine logs it; the CPU engine does not.
-        forced_decode: the engine was seen to write a text that kveval forced on it, and its probabilities agree with
-            those of the answer. None: nobody tried.
+        forced_decode: whether outputs can be forced: the engine wrote a text that kveval gave it, and the
+            probabilities read inside it are those of its answer. None if this was not tried.
         speculative_tokens: of each draft at most; None where the server does not speculate.
         scales: of K and V: calibrated (from the checkpoint), 1.0, dynamic (computed per token), none (not quantized).
         declared: names of facts that the configuration says and the server does not. This and all below are facts of

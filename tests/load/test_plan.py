@@ -28,6 +28,11 @@ def test_the_baseline_may_be_measured_twice(load_plan: Planner) -> None:
     assert [variant.name for variant in load_plan({"aa": True}).variants] == ["bf16", "bf16-aa", "fp8"]
 
 
+def test_nothing_is_forced_under_load(load_plan: Planner) -> None:
+    """A processor inside the engine would cost it time."""
+    assert not load_plan().config.requests.forced_decode
+
+
 def test_what_is_described_is_what_will_be_sent(load_plan: Planner) -> None:
     plan = load_plan({"prompt_lengths": [32, 64], "longest_context": False})
     described = describe_load(plan)

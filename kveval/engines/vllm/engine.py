@@ -14,6 +14,7 @@ import psutil
 from kveval.config.engine import EngineConfig, by_flag, flags
 from kveval.engines.base import Installation, OnStatus, ServerPlan
 from kveval.engines.client.access import Access
+from kveval.engines.forced import why_not_forced
 from kveval.engines.plugin import forcing
 from kveval.engines.plugin.emulation import EmulationSpec, parse_log
 from kveval.engines.process import ServerProcess, check_port, free_port
@@ -206,17 +207,6 @@ def open_vllm(plan: ServerPlan, variant: ResolvedVariant, log_path: Path) -> VLL
         model=plan.models[variant.name].path,
         max_model_len=plan.max_model_len,
         logprobs=plan.config.requests.logprobs,
-        forces=plan.config.requests.forced_decode and _can_force(plan, variant),
+        forces=plan.config.requests.forced_decode and why_not_forced(plan, variant) is None,
         log_path=log_path,
-    )
-
-
-def _can_force(plan: ServerPlan, variant: ResolvedVariant) -> bool:
-    """Whether the engine takes kveval's processor: V1 refuses any beside speculation, and `args` may name another."""
-    named = by_flag(plan.config.engine.args) | by_flag(variant.config.engine_args)
-    return (
-        plan.installation.has_emulation
-        and variant.config.speculative_config is None
-        and "logits-processors" not in named
-        and "speculative-config" not in named
     )

