@@ -32,9 +32,8 @@ from pydantic import ValidationError
 from kveval.errors import RunDirectoryError
 from kveval.run.manifest import SCHEMA_VERSION, Manifest
 from kveval.run.records import Record, SampleRow, SentinelRecord
-from kveval.run.storage import first_problem, storage, to_json, write_atomically
+from kveval.run.storage import first_problem, storage, to_json, whole_lines_bytes, write_atomically
 
-_BLOCK_BYTES = 1 << 16
 _R = TypeVar("_R", bound=Record)
 
 
@@ -262,22 +261,5 @@ def _write_all(file: BinaryIO, data: bytes) -> None:
 
 def _drop_torn_tail(path: Path) -> None:
     """Removes an unfinished last line, so that the next record starts on a new line."""
-    if path.exists():
-        keep = whole_lines_bytes(path)
-        if keep != path.stat().st_size:
-            os.truncate(path, keep)
-
-
-def whole_lines_bytes(path: Path) -> int:
-    """Returns where the last whole line of a file ends. 0 if there is no such file."""
-    if not path.exists():
-        return 0
-    with path.open("rb") as file:
-        block_end, keep = file.seek(0, os.SEEK_END), 0
-        while block_end and not keep:
-            start = max(block_end - _BLOCK_BYTES, 0)
-            file.seek(start)
-            newline = file.read(block_end - start).rfind(b"\n")
-            keep = start + newline + 1 if newline >= 0 else 0
-            block_end = start
-        return keep
+    if path.exists() and (keep := whole_lines_bytes(path)) != path.stat().st_size:
+        os.truncate(path, keep)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from kveval.run.directory import RunDirectory, whole_lines_bytes
+from kveval.run.directory import RunDirectory
 from kveval.run.records import Record, SentinelRecord, samples_without_record
-from kveval.run.storage import storage, write_atomically
+from kveval.run.storage import storage, whole_lines_bytes, write_atomically
 
 FOLDER = "set_aside"
 

@@ -16,6 +16,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from kveval.errors import StorageError
 
+_BLOCK_BYTES = 1 << 16
+
 
 class Stored(BaseModel):
     """Base of everything that is written as JSON. What is read back is validated: it may come from anywhere."""
@@ -77,3 +79,18 @@ def write_atomically(path: Path, text: str) -> None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)
             raise
+
+
+def whole_lines_bytes(path: Path) -> int:
+    """Returns where the last whole line of a file ends. 0 if there is no such file."""
+    if not path.exists():
+        return 0
+    with path.open("rb") as file:
+        start = file.seek(0, os.SEEK_END)
+        while start:
+            end, start = start, max(start - _BLOCK_BYTES, 0)
+            file.seek(start)
+            newline = file.read(end - start).rfind(b"\n")
+            if newline >= 0:
+                return start + newline + 1
+    return 0
