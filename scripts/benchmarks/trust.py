@@ -140,15 +140,11 @@ def problems(night: Night, nights: int, seed: int) -> dict[str, Any]:
     truth = round(night.since * asked) + 1
     errors = np.abs(np.array(starts) - truth) if night.broken in ("bf16", "fp8") and starts else None
     return {
-        "night": {key: value for key, value in vars_of(night).items() if value != getattr(Night(), key)},
+        "night": {key: value for key, value in vars(night).items() if value != getattr(Night(), key)},
         "nights": nights,
         **{key: round(count / nights, 4) for key, count in sorted(found.items())},
         "median_error_questions": None if errors is None else float(np.median(errors)),
     }
-
-
-def vars_of(night: Night) -> dict[str, Any]:
-    return {name: getattr(night, name) for name in night.__dataclass_fields__}
 
 
 def _passes(judgement: Judgement) -> bool:

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from types import ModuleType
 
 import pytest
-from support import ROOT
-
-PATH = ROOT / "scripts" / "benchmarks" / "nights.py"
+from support.benchmarks import benchmark
 
 
 @pytest.fixture(scope="module")
 def nights() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("nights", PATH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up by name.
-    sys.modules["nights"] = module
-    spec.loader.exec_module(module)
-    return module
+    return benchmark("nights")
 
 
 def test_nights_without_a_change(nights: ModuleType) -> None:

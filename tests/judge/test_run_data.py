@@ -74,6 +74,12 @@ def test_given_keys_replace_configured_ones_and_margins_add_up(tmp_path: Path) -
     assert policy == Policy(margin=0.04, margins={"needle": 0.01, "qa": 0.02}, undecided="allow")
 
 
+def test_a_given_margin_of_one_unit_leaves_those_of_others(tmp_path: Path) -> None:
+    configured = {"unit_margins": {"probability": 0.01, "entries": 0.03}}
+    policy = policy_of(manifest(tmp_path, configured), {"unit_margins": {"entries": 0.02}})
+    assert policy == Policy(unit_margins={"probability": 0.01, "entries": 0.02})
+
+
 def test_a_report_judges_by_it_too(tmp_path: Path) -> None:
     manifest(tmp_path, {"margin": 0.07, "confidence": 0.9})
     assert judge_run(load_run(tmp_path / "run")).policy == Policy(margin=0.07, confidence=0.9)

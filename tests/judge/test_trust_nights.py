@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from types import ModuleType
 
 import pytest
-from support import ROOT
-
-PATH = ROOT / "scripts" / "benchmarks" / "trust.py"
+from support.benchmarks import benchmark
 
 
 @pytest.fixture(scope="module")
 def trust() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("trust", PATH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up by name.
-    sys.modules["trust"] = module
-    spec.loader.exec_module(module)
-    return module
+    return benchmark("trust")
 
 
 @pytest.mark.parametrize("interleaved", [True, False])

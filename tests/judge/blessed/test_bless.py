@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -127,3 +128,15 @@ def test_expected_scores_are_kept_with_what_was_forced(tmp_path: Path) -> None:
     found = blessed.records["fp8"]["expected"].iloc[0]
     assert (found["score"], found["unit"], found["temperature"]) == (0.25, "probability", 1.0)
     assert found["texts"] == forced_texts(run.records["fp8"]["expected"].iloc[0])
+
+
+def test_version_1_is_still_read(blessed_file: Path) -> None:
+    data = json.loads(blessed_file.read_text())
+    del data["content_sha256"]
+    data["blessed_version"] = 1
+    content = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    data["content_sha256"] = hashlib.sha256(content.encode()).hexdigest()
+    older = blessed_file.with_name("older.json")
+    older.write_text(json.dumps(data))
+    now, then = load_blessed(blessed_file), load_blessed(older)
+    assert all(then.records[name].equals(records) for name, records in now.records.items())

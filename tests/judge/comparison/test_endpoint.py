@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.judge_command import kveval
 from support.judgement import judge, losing, overall, words
 from support.make_run import make_run, make_samples, scored
 
@@ -114,6 +115,26 @@ def test_samples_without_an_expected_score_are_judged_by_their_answers(tmp_path:
     assert (found.verdict.word, found.shown.kind) == ("fail", "greedy")
 
 
+def test_a_second_run_of_a_part_hides_no_loss_of_answers_without_an_expected_score(tmp_path: Path) -> None:
+    samples = make_samples(haystacks=30, questions=10, lengths=(2048,))
+    part = {one.sample_id for one in samples[::10]}
+    with_reference = {one.sample_id for one in samples[1::2]}
+    answers = {
+        "bf16": scored(0.9), "x": losing(0.3, scored(0.9)),
+        "bf16-aa": lambda row, rng: scored(0.9)(row, rng) if row.sample_id in part else None,
+    }  # fmt: skip
+    path = make_run(
+        tmp_path / "run", samples=samples, answers=answers, manifest={"aa_sample_ids": sorted(part)},
+        variants={"bf16-aa": {"role": "aa", "of": "bf16"}},
+        expected=dict.fromkeys(answers, lambda row: 0.5 if row.sample_id in with_reference else "none"),
+    )  # fmt: skip
+    found = overall(judge(path), "x")
+    assert found.rest is not None
+    assert ([one.asked for one in found.expected], found.rest.asked) == ([150], 150)
+    assert found.verdict is not None
+    assert (found.verdict.word, found.shown.kind) == ("fail", "greedy")
+
+
 def test_what_could_not_be_forced_counts_against_a_pass(tmp_path: Path) -> None:
     hard = {one.sample_id for one in FEW[:10]}
     found = row(tmp_path, bf16=level(noise=0), int8=lambda one: None if one.sample_id in hard else level()(one))
@@ -128,6 +149,11 @@ def test_nothing_could_be_forced_on_the_candidate(tmp_path: Path) -> None:
     assert (found.asked, found.difference.n) == (40, 0)
     assert found.verdict is not None
     assert found.verdict.word == "undecided"
+
+
+def test_a_candidate_that_cannot_be_forced_at_all_is_judged_by_its_answers(tmp_path: Path) -> None:
+    found = row(tmp_path, bf16=level(noise=0), int8=lambda _: "none")
+    assert (found.expected, found.shown.kind, found.shown.asked, found.difference.n) == ((), "greedy", 40, 40)
 
 
 def test_an_expected_score_at_the_floor_shows_nothing(tmp_path: Path) -> None:
@@ -145,6 +171,42 @@ def test_greedy_answers_that_contradict_take_a_pass_away(tmp_path: Path) -> None
     assert found.verdict is not None
     assert found.verdict.word == "undecided"
     assert "greedy answers lose" in found.verdict.reason
+    assert kveval("gate", path, "--undecided", "allow").code == 5
+
+
+def test_allow_does_not_let_through_a_unit_that_could_not_be_forced(tmp_path: Path) -> None:
+    samples = make_samples(tasks={"a": "needle", "b": "qa"}, haystacks=8, questions=5, lengths=(2048,))
+
+    def half(noise: float, *, is_forced: bool) -> Callable[[SampleRow], Any]:
+        of_qa = level(unit="token_accuracy") if is_forced else lambda _: None
+        return lambda row: (level(noise=noise) if row.task == "a" else of_qa)(row)
+
+    path = run_of(tmp_path, samples, bf16=half(0.0, is_forced=True), fp8=half(0.5, is_forced=False))
+    found = overall(judge(path), "fp8")
+    assert found.verdict is not None
+    assert (found.verdict.word, found.shown.kind, found.difference.n) == ("undecided", "probability", 40)
+    assert kveval("gate", path, "--undecided", "allow").code == 5
+
+
+def test_a_unit_that_could_not_be_forced_hides_no_loss_of_another(tmp_path: Path) -> None:
+    samples = make_samples(tasks={"a": "needle", "b": "qa"}, haystacks=8, questions=5, lengths=(2048, 8192))
+
+    def only_qa(short: float, long: float) -> Callable[[SampleRow], Any]:
+        def expected(row: SampleRow) -> Any:
+            return (
+                None if row.task == "a" else level(short if row.context_length == 2048 else long, 0.001, "entries")(row)
+            )
+
+        return expected
+
+    whole = level(noise=0)
+    bf16 = lambda row: whole(row) if row.task == "a" else only_qa(0.0, 0.0)(row)  # noqa: E731
+    judgement = judge(run_of(tmp_path, samples, bf16=bf16, fp8=only_qa(0.04, -0.015)))
+    fp8 = overall(judgement, "fp8")
+    assert (fp8.shown.kind, fp8.difference.n) == ("probability", 0)
+    (found,) = headlines(judgement)
+    assert found.word == "fail"
+    assert found.reason.startswith("fails at 2,048 tokens: expected score (entries before the first error) -4.0 points")
 
 
 def test_the_second_run_of_the_baseline_is_the_noise(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.judge_command import kveval
 from support.judgement import absent, failing, judge, losing, overall, words
 from support.make_run import make_run, make_samples, scored
 
@@ -114,3 +115,22 @@ def test_a_gain_that_no_cache_can_cause_is_no_pass(tmp_path: Path) -> None:
     assert found.difference.low > 0.02
     assert found.verdict is not None
     assert found.verdict.word == "undecided"
+
+
+def test_allow_does_not_let_through_a_gain_that_no_cache_can_cause(tmp_path: Path) -> None:
+    samples = make_samples(haystacks=6, questions=10)
+    path = make_run(tmp_path / "run", samples=samples, answers={"bf16": scored(0.7), "fp8": scored(0.9)})
+    judgement = judge(path)
+    # Sure at 95%, and not sure enough to be called impossible.
+    assert judgement.problems == ()
+    assert "which no cache format causes" in headlines(judgement)[0].reason
+    assert kveval("gate", path, "--undecided", "allow").code == 5
+
+
+def test_another_model_may_gain(tmp_path: Path) -> None:
+    samples = make_samples(haystacks=6, questions=10)
+    other = {"fp8": {"spec": {"model": "/models/other"}}}
+    path = make_run(
+        tmp_path / "run", samples=samples, variants=other, answers={"bf16": scored(0.3), "fp8": scored(0.9)}
+    )
+    assert words(judge(path), "fp8") == {"pass"}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,3 +22,14 @@ def test_own_scores_are_of_one_kind(tmp_path: Path) -> None:
     assert (found.n, found.mean) == (39, pytest.approx(0.4))
     assert own_score(run, "fp8", Scope("overall"), confidence=0.95, kind="entries").mean is None
     assert own_score(run, "fp8", Scope("overall"), confidence=0.95).n == 40
+
+
+def test_an_expected_score_of_other_texts_than_the_baselines_does_not_count(tmp_path: Path) -> None:
+    samples = make_samples(haystacks=8, questions=5, lengths=(2048,))
+    names = ("bf16", "fp8")
+    run = load_run(make_run(tmp_path / "run", samples=samples, answers=dict.fromkeys(names, scored(0.5)),
+                            expected=dict.fromkeys(names, lambda _: 0.5)))  # fmt: skip
+    first, *others = run.records["fp8"]["expected"]
+    fp8 = run.records["fp8"].assign(expected=[{**first, "token_ids": [[1]]}, *others])
+    run = replace(run, records={**run.records, "fp8": fp8})
+    assert own_score(run, "fp8", Scope("overall"), confidence=0.95, kind="probability").n == 39

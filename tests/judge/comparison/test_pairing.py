@@ -81,6 +81,22 @@ def test_a_sample_that_could_not_be_forced_has_the_unit_of_its_task() -> None:
     assert column(pair(SAMPLES, {"baseline": baseline, "candidate": baseline}), "unit")[:2] == ["probability"] * 2
 
 
+def test_a_sample_that_was_forced_on_one_side_only_has_no_unit() -> None:
+    answers = dict.fromkeys("abd", ("wrong", 0.0, ""))
+    first, second = records(dict.fromkeys("abd", forced(0.5)), **answers), records({"a": forced(0.5)}, **answers)
+    table = pair(SAMPLES, {"baseline": first, "candidate": second})
+    assert column(table, "unit") == ["probability", None, "probability", None]
+    second.loc["b", "expected_error"] = "non_finite"
+    assert column(pair(SAMPLES, {"baseline": first, "candidate": second}), "unit")[:2] == ["probability"] * 2
+
+
+def test_an_answer_that_a_second_run_or_a_control_lacks_is_not_one_that_could_not_be_forced() -> None:
+    both = records({"a": forced(0.5)}, a=("wrong", 0, ""), b=("wrong", 0, ""), c=("wrong", 0, ""), d=("wrong", 0, ""))
+    part = both.loc[["a"]]
+    table = pair(SAMPLES, {"baseline": both, "candidate": both, "aa": part, "control": part})
+    assert column(table, "unit") == ["probability", None, None, None]
+
+
 def test_a_control_stands_beside_its_candidate_and_gets_no_verdict(tmp_path: Path) -> None:
     answers = dict.fromkeys(("bf16", "fp8", "fp8-control"), scored(0.9))
     variants = {"fp8-control": {"role": "control", "of": "fp8"}, "fp8": {"status": "stopped", "reason": "no power"}}

@@ -61,7 +61,9 @@ def test_a_significant_loss_within_the_margin_is_no_fail() -> None:
 
 def test_a_gain_never_fails_and_one_that_no_cache_can_cause_does_not_pass() -> None:
     assert verdict(difference(4, 8, 300, 30)).word == "pass"
-    assert verdict(difference(4, 40, 300, 30)).word == "undecided"
+    doubted = verdict(difference(4, 40, 300, 30))
+    assert (doubted.word, doubted.is_doubted) == ("undecided", True)
+    assert verdict(difference(4, 40, 300, 30), may_gain=True).word == "pass"
 
 
 @pytest.mark.parametrize("n", [1, 10, 100])
@@ -104,6 +106,21 @@ def test_cells_that_can_show_a_loss_must_hold_alone() -> None:
     result = verdict(found, sensitive=sensitive)
     assert result.word == "undecided"
     assert result.reason.startswith("over the 200 questions whose cells can show a loss")
+
+
+def test_a_few_contexts_that_can_show_a_loss_do_not_pass() -> None:
+    """Probabilities move a little on every question, so their interval is narrow even with five contexts."""
+    probabilities = np.linspace(0.3, 0.7, 50)
+    moved = probabilities + 0.001 * np.cos(np.arange(50))
+    sensitive = paired_difference(probabilities, moved, np.arange(50) // 10, rare=False)
+    assert sensitive.low is not None
+    assert sensitive.low > -POLICY.margin
+    result = verdict(difference(3, 3, 1000, 100), sensitive=sensitive)
+    assert result.word == "undecided"
+    assert result.reason.startswith(
+        "a pass at 95% needs at least 6 contexts in cells that can show a loss, and there are 5"
+    )
+    assert result.more_samples is not None
 
 
 def test_an_obstacle_stops_a_pass_but_not_a_fail() -> None:

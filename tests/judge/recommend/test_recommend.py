@@ -135,6 +135,17 @@ def test_warnings_stand_beside_the_flags(tmp_path: Path) -> None:
 
 
 class TestWhatCannotBeJudged:
+    def test_a_gain_of_another_candidate_that_no_cache_causes(self, tmp_path: Path) -> None:
+        """The baseline may have lost half of its answers, and int8 as many."""
+        answers = {"bf16": scored(0.5), "fp8": scored(0.9), "int8": scored(0.5)}
+        path = run(tmp_path / "run", answers, {"int8": variant("int8_per_token_head", 2.0)})
+        found = document(path)
+        assert {one["variant"]: one["verdict"] for one in found["candidates"]} == {
+            "fp8": "infrastructure", "int8": "pass",
+        }  # fmt: skip
+        assert (found["recommended"], found["exit_code"]) == (None, 3)
+        assert "fp8: scores better than the baseline" in found["reason"]
+
     def test_still_running(self, tmp_path: Path) -> None:
         path = run(tmp_path / "run")
         with (path / "lock").open("a") as lock:
