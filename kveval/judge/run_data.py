@@ -66,6 +66,10 @@ class RunData:
         found = (v for v in self.manifest.variants.values() if v.role == role and of in (None, v.of))
         return next(found, None)
 
+    def has_own_model(self, variant: VariantRun) -> bool:
+        """Returns whether the configuration gives `variant` another model than the baseline's."""
+        return bool(variant.spec.get("model") != self.baseline.spec.get("model"))
+
     def asked(self, variant: VariantRun) -> pd.Index:
         """Returns the ids of the samples that `variant` was asked: for an A/A run, a part of all."""
         ids, chosen = self.samples.index, self.manifest.aa_sample_ids
@@ -115,7 +119,7 @@ def _frame(rows: Iterable[dict[str, Any]], columns: tuple[str, ...]) -> pd.DataF
 
 
 def policy_of(manifest: Manifest, overrides: Mapping[str, Any] | None = None) -> Policy:
-    """Returns the policy the run was configured with. `overrides` replace its keys, and `margins` single families.
+    """Returns the policy the run was configured with. `overrides` replace its keys, and single margins.
 
     Raises:
         ConfigError: an unknown key, or a value that is not allowed.
@@ -130,10 +134,11 @@ def policy_of(manifest: Manifest, overrides: Mapping[str, Any] | None = None) ->
 
 
 def with_overrides(policy: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the keys of `policy`, replaced by those of `overrides`. The margins of single families add up."""
+    """Returns the keys of `policy`, replaced by those of `overrides`. Margins of families and units add up."""
     values = {**policy, **overrides}
-    if "margins" in overrides:
-        values["margins"] = {**(policy.get("margins") or {}), **overrides["margins"]}
+    for key in ("margins", "unit_margins"):
+        if key in overrides:
+            values[key] = {**(policy.get(key) or {}), **overrides[key]}
     return values
 
 

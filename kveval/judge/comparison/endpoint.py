@@ -8,12 +8,12 @@ from typing import Literal
 import pandas as pd
 
 from kveval.config.judge import Policy
-from kveval.judge.comparison.pairing import Side
+from kveval.judge.comparison.pairing import Side, Unit
 from kveval.judge.comparison.scope import Scope
 from kveval.judge.statistics.clusters import Score, mean_score
 from kveval.judge.statistics.difference import Difference, paired_difference
 
-Kind = Literal["greedy", "probability", "token_accuracy", "entries"]
+Kind = Literal["greedy"] | Unit
 """``greedy``: the score of the decoded answer. The others are units of the expected score."""
 
 KIND_WORDS: dict[Kind, str] = {

@@ -44,7 +44,7 @@ def headline(comparisons: Sequence[Comparison], policy: Policy) -> Headline:
     scored = [c for c in comparisons if c.asked or not c.unscored]
     summary = at_levels(scored, *PANELS[0])
     summary += [c for c in at_levels(scored, "family") if c.scope.family in policy.margins]
-    if not overall.difference.n:
+    if not any(one.difference.n for one in overall.evidence(policy)):
         return Headline(variant, "undecided", f"not measured: {_reason(overall)}")
     failed, unsettled = _of_word(summary, "fail") or _of_word(comparisons, "fail"), _of_word(summary, "undecided")
     passed = [c for c in _of_word(summary, "pass") if c.scope.level == "length"]

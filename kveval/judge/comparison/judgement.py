@@ -144,10 +144,10 @@ def _judged(
             comparison, verdict=Verdict("undecided", pair.obstacle or _not_scored(comparison), policy.margin)
         )
     verdicts = [(one, _verdict(pair, one, policy, p_holm.get(one.kind))) for one in comparison.evidence(policy)]
-    shown, verdict = min(verdicts, key=lambda found: _WORST_FIRST.index(found[1].word))
+    shown, verdict = min(verdicts, key=lambda found: (_WORST_FIRST.index(found[1].word), not found[1].is_doubted))
     contradiction = _contradiction(comparison, shown, verdict, policy)
     if contradiction:
-        verdict = replace(verdict, word="undecided", reason=contradiction, more_samples=None)
+        verdict = replace(verdict, word="undecided", reason=contradiction, more_samples=None, is_doubted=True)
     elif shown.kind != "greedy":
         verdict = replace(verdict, reason=f"by the {KIND_WORDS[shown.kind]}, {verdict.reason}")
     return replace(comparison, shown=shown, verdict=verdict)
@@ -163,6 +163,7 @@ def _verdict(pair: VariantPair, one: Endpoint, policy: Policy, p_holm: float | N
         sensitive=one.sensitive,
         insensitive=f"cannot show a loss: {one.insensitive_cells[0]}" if cannot_show else None,
         obstacle=pair.obstacle,
+        may_gain=pair.may_gain,
     )
 
 

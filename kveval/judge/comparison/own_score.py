@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
 from kveval.judge.comparison.endpoint import Kind
-from kveval.judge.comparison.pairing import UNITS, has_right_answer
+from kveval.judge.comparison.pairing import UNITS, forced_texts, has_right_answer
 from kveval.judge.comparison.scope import Scope, in_scope
 from kveval.judge.run_data import RunData
 from kveval.judge.statistics.clusters import Score, mean_score
@@ -17,7 +18,7 @@ def own_score(run: RunData, variant: str, scope: Scope, *, confidence: float, ki
     """Returns the mean score of `variant` over the samples of `scope` that it answered and that have a right answer.
 
     An engine error is no score of 0: an outage is not a loss of quality. An expected score counts only at the
-    temperature of the baseline's.
+    temperature of the baseline's, and not if other texts were forced on the baseline.
     """
     asked = in_scope(run.samples[has_right_answer(run.samples)], scope)
     records = run.records[variant]
@@ -25,7 +26,10 @@ def own_score(run: RunData, variant: str, scope: Scope, *, confidence: float, ki
     if kind == "greedy":
         scores = records.loc[answered, "score"].astype(float)
     else:
-        scores = expected_scores(records.loc[answered, "expected"], kind, temperature_of(run)).dropna()
+        temperature, of_baseline = temperature_of(run), run.records[run.manifest.baseline]["expected"].reindex(answered)
+        found = zip(records.loc[answered, "expected"], of_baseline, strict=True)
+        values = [_expected_score(one, first, kind, temperature) for one, first in found]
+        scores = pd.Series(values, index=answered, dtype=float).dropna()
     return mean_score(scores, asked.loc[scores.index, "haystack_id"], confidence=confidence)
 
 
@@ -41,10 +45,10 @@ def temperature_of(run: RunData) -> float | None:
     return next((float(one["temperature"]) for one in records["expected"] if isinstance(one, Mapping)), None)
 
 
-def expected_scores(expected: pd.Series, kind: Kind, temperature: float | None) -> pd.Series:
-    """Returns the expected scores of this unit and temperature, and NaN elsewhere."""
-    values = [
-        one["score"] if isinstance(one, Mapping) and (one["unit"], one["temperature"]) == (kind, temperature) else None
-        for one in expected
-    ]
-    return pd.Series(values, index=expected.index, dtype=float)
+def _expected_score(expected: Any, of_baseline: Any, kind: Kind, temperature: float | None) -> float | None:
+    """Returns the expected score of one record if it counts."""
+    if not isinstance(expected, Mapping) or (expected["unit"], expected["temperature"]) != (kind, temperature):
+        return None
+    if isinstance(of_baseline, Mapping) and forced_texts(expected) != forced_texts(of_baseline):
+        return None
+    return float(expected["score"])

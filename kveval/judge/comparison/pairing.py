@@ -30,7 +30,7 @@ def pair(samples: pd.DataFrame, sides: Mapping[Side, pd.DataFrame]) -> pd.DataFr
         ``SIDE_answered`` (False for an engine error or no record), ``SIDE_outcome`` ("missing" without a record),
         ``SIDE_score`` in [0, 1], ``SIDE_correct`` and ``SIDE_expected`` (the expected score, NaN without one). All
         sides but the baseline also have ``SIDE_identical``: the output equals the baseline's, character by character.
-        ``unit``: of the expected score that the sample has or should have. None if it has a greedy score only.
+        ``unit``: of the expected score that the sample has or should have. None if greedy answers are all there is.
         ``temperature``: of the baseline's expected score, NaN without one.
     """
     table = samples.assign(scored=has_right_answer(samples))
@@ -76,18 +76,24 @@ def _units(tasks: pd.Series, said: Mapping[Side, pd.DataFrame], sides: Mapping[S
     """Returns the unit of each sample's expected score.
 
     A sample whose score is missing on every side, because it could not be forced or was not answered, has the unit of
-    its task: it was asked, and counts as unanswered. One that was answered and never forced has none.
+    its task: it was asked, and counts as unanswered. One that the baseline or the candidate answered and was never
+    forced to answer has none: its greedy answers are judged. An A/A run is asked a part of the samples, and a control
+    may have stopped, so what they lack says nothing.
     """
     units = pd.Series(None, index=tasks.index, dtype=object)
-    lacking = pd.Series(False, index=tasks.index)
-    for side, table in said.items():
+    for table in said.values():
         units = units.where(units.notna(), table["unit"])
+    lacking, greedy_only = pd.Series(False, index=tasks.index), pd.Series(False, index=tasks.index)
+    judged: tuple[Side, Side] = ("baseline", "candidate")
+    for side in judged:
         records = sides[side].reindex(tasks.index)
-        lacking |= (
-            records["outcome"].isna() | (records["outcome"] == "engine_error") | records["expected_error"].notna()
-        )
+        failed = records["outcome"].isna() | (records["outcome"] == "engine_error") | records["expected_error"].notna()
+        lacking |= failed
+        greedy_only |= ~failed & said[side]["unit"].isna()
     of_task = tasks.map(units.groupby(tasks).first())
-    return units.where(units.notna() | ~lacking, of_task)
+    units = units.where(units.notna() | ~lacking, of_task)
+    units[greedy_only] = None
+    return units
 
 
 def has_right_answer(samples: pd.DataFrame) -> np.ndarray:
@@ -110,6 +116,7 @@ class VariantPair:
         control: name of the emulated control, if `table` has one.
         judged: whether the comparison gets a verdict. Controls get none.
         obstacle: what rules out a pass whatever the numbers say.
+        may_gain: whether a gain can be real, because the variant has another model.
     """
 
     variant: str
@@ -118,6 +125,7 @@ class VariantPair:
     control: str | None = None
     judged: bool = True
     obstacle: str | None = None
+    may_gain: bool = False
 
 
 def pairs_with_baseline(run: RunData) -> list[VariantPair]:
@@ -130,6 +138,7 @@ def pairs_with_baseline(run: RunData) -> list[VariantPair]:
             VariantPair(
                 variant.name, baseline.name, pair_variant(run, variant), control.name if control else None,
                 judged=variant.role == "candidate", obstacle=incomplete_reason(variant) or incomplete_reason(baseline),
+                may_gain=run.has_own_model(variant),
             )
         )  # fmt: skip
     return found

@@ -30,6 +30,7 @@ class Verdict:
         reason: one sentence.
         p_holm: p-value of "no difference", corrected by Holm over the rows judged together.
         more_samples: how many further samples would settle the verdict, if the gap holds. None if none would.
+        is_doubted: undecided because the numbers cannot all be true, and not because they are too few.
     """
 
     word: Word
@@ -37,6 +38,7 @@ class Verdict:
     margin: float
     p_holm: float | None = None
     more_samples: int | None = None
+    is_doubted: bool = False
 
 
 def decide(
@@ -48,6 +50,7 @@ def decide(
     sensitive: Difference,
     insensitive: str | None = None,
     obstacle: str | None = None,
+    may_gain: bool = False,
 ) -> Verdict:
     """Returns the verdict of a non-inferiority test that can also fail.
 
@@ -62,6 +65,7 @@ def decide(
         sensitive: the difference over the cells that can show a loss.
         insensitive: why no cell can show a loss. None if one can.
         obstacle: what rules out a pass whatever the numbers say, such as a stopped variant.
+        may_gain: whether a gain beyond the margin can be real. If not, it casts doubt on the baseline.
     """
 
     def verdict(word: Word, reason: str, more: int | None = None) -> Verdict:
@@ -87,8 +91,8 @@ def decide(
     if insensitive:
         return verdict("undecided", insensitive)
     p_factor = p_holm / difference.p if p_holm is not None and difference.p else 1.0
+    needed = f"a pass at {policy.confidence:.0%} needs at least {fewest} contexts"
     if difference.clusters < fewest:
-        needed = f"a pass at {policy.confidence:.0%} needs at least {fewest} contexts"
         return undecided(f"{needed}, and there are {difference.clusters}", difference, p_factor)
     missing = asked - difference.n
     worst = (difference.low * difference.n - missing) / asked
@@ -100,14 +104,18 @@ def decide(
         return verdict("undecided", f"{unanswered} {points(-worst)} points, beyond the margin of {margin}")
     if sensitive.low is None:
         return verdict("undecided", f"in the cells that can show a loss: {sensitive.reason}")
+    if sensitive.clusters < fewest:
+        where = f"{needed} in cells that can show a loss, and there are {sensitive.clusters}"
+        return undecided(where, sensitive, p_factor=1.0)
     if sensitive.low <= -policy.margin:
         loss = (
             f"over the {sensitive.n} questions whose cells can show a loss, a loss of {points(-sensitive.low)} points"
         )
         return undecided(f"{loss} is not excluded (margin {margin})", sensitive, p_factor=1.0)
-    if difference.low > policy.margin:
+    if difference.low > policy.margin and not may_gain:
         gained = f"a gain of {points(difference.low)} points or more, which no cache format causes"
-        return verdict("undecided", f"{gained}: the baseline may be broken")
+        reason = f"{gained}: the baseline may be broken"
+        return Verdict("undecided", reason, policy.margin, p_holm, is_doubted=True)
     return verdict("pass", f"a loss of more than {margin} points is excluded at {policy.confidence:.0%}")
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 from kveval.errors import ExitCode
 from kveval.judge.comparison.comparison import Comparison, at_levels
 from kveval.judge.comparison.headline import headline
-from kveval.judge.comparison.judgement import Judgement
+from kveval.judge.comparison.judgement import PANELS, Judgement
 from kveval.judge.comparison.pairing import VariantPair
 from kveval.judge.gate import rules
 from kveval.judge.run_data import RunData
@@ -64,10 +64,11 @@ def check_pair(kind: str, pair: VariantPair, must_answer: Iterable[str], judgeme
         state = "infrastructure"
         reason = f"{problem}; of what was answered: {answer.reason}" if answer.word == "fail" else problem
     elif state == "undecided":
-        # `undecided: allow` lets through only what was measured.
+        # `undecided: allow` lets through only what was measured and can be true.
         (overall,) = at_levels(rows, "overall")
-        no_evidence = overall.difference.low is None or overall.sensitive.low is None
-        blocks = policy.undecided == "block" or no_evidence
+        no_evidence = any(one.difference.low is None or one.sensitive.low is None for one in overall.evidence(policy))
+        is_doubted = any(row.verdict.is_doubted for row in at_levels(rows, *PANELS[0]) if row.verdict)
+        blocks = policy.undecided == "block" or no_evidence or is_doubted
     return Check(kind, pair.variant, state, reason, pair.against, blocks, rows, pair)
 
 

@@ -176,6 +176,10 @@ def _blocked(decision: Gate) -> tuple[str, int] | None:
     for check in decision.checks:
         if check.against is None and check.state != "pass":
             return check.reason, EXIT_CODES[check.state]
+    for problem in decision.judgement.problems:
+        # It may be the baseline that is broken, and every candidate was compared with it.
+        if problem.code == "impossible_gain":
+            return problem.message, EXIT_CODES["infrastructure"]
     return None
 
 

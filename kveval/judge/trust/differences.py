@@ -52,8 +52,8 @@ def impossible_gains(
     chance takes as many answers as it gives. The errors of a paired difference contain that chance, and the noise of
     both runs. So a gain beyond the margin whose p-value stays below `DIFFERENCE_LEVEL` after Holm shows that something
     else differs: the baseline is broken, or the servers are not equal but for the cache. Without any change, at most
-    half of `DIFFERENCE_LEVEL` of nights have one in each of the two panels that Holm covers. A variant with its own
-    model is left out, and so is the A/A run, which `unequal_control` judges.
+    half of `DIFFERENCE_LEVEL` of nights have one in each of the two panels that Holm covers, and by each score without
+    Holm. A variant with its own model is left out, and so is the A/A run, which `unequal_control` judges.
 
     Args:
         rows: each with its corrected p-values. Where a row has none for a kind of score, because no verdict rests on
@@ -61,7 +61,8 @@ def impossible_gains(
     """
     largest: dict[str, tuple[Scope, Endpoint, float]] = {}
     for row, corrected in rows:
-        if run.manifest.variants[row.variant].role == "aa" or has_own_model(run, row.variant):
+        variant = run.manifest.variants[row.variant]
+        if variant.role == "aa" or run.has_own_model(variant):
             continue
         for one in _kinds(row, policy):
             uncorrected = one.difference.p if row.scope.level == "overall" else None
@@ -88,8 +89,3 @@ def _kinds(row: Comparison, policy: Policy) -> list[Endpoint]:
     """Returns what the verdict of `row` rests on, and greedy answers in any case: they show a broken server."""
     evidence = row.evidence(policy)
     return [*evidence, *([] if any(one.kind == "greedy" for one in evidence) else [row.greedy])]
-
-
-def has_own_model(run: RunData, variant: str) -> bool:
-    """Whether the configuration gives `variant` another model than the baseline's."""
-    return bool(run.manifest.variants[variant].spec.get("model") != run.baseline.spec.get("model"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kveval.judge.run_data import RunData
-from kveval.judge.trust.differences import has_own_model
 from kveval.judge.trust.problem import Problem
 from kveval.run.manifest import VariantRun
 from kveval.run.same_model import model_findings
@@ -20,7 +19,7 @@ def other_model(run: RunData, variant: VariantRun) -> Problem | None:
     findings = model_findings(
         variant.facts,
         run.baseline.facts,
-        is_same_model=not has_own_model(run, variant.name),
+        is_same_model=not run.has_own_model(variant),
         engine_args=variant.spec.get("engine_args") or {},
         declared_max_model_len=(endpoint.get("declared") or {}).get("max_model_len"),
     )
