@@ -65,8 +65,14 @@ def storage(path: Path) -> Iterator[None]:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Writes `path` whole or not at all, even if the process is killed."""
+    """Writes `path` whole or not at all, even if the process is killed.
+
+    What is there and no file, such as /dev/null or a pipe, is written to and stays what it is.
+    """
     with storage(path):
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -78,3 +78,15 @@ def test_a_failed_write_keeps_the_old_file_and_no_litter(tmp_path: Path, monkeyp
 def test_a_vanished_folder_is_a_storage_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="No such file or directory"):
         write_atomically(tmp_path / "gone" / "file.json", "text")
+
+
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
+    """So does a device: replaced by a file, /dev/null would fill a disk."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    write_atomically(path, "verdict")
+    assert os.read(reading, 100) == b"verdict"
+    os.close(reading)
+    assert path.is_fifo()
+    assert list(tmp_path.iterdir()) == [path]
