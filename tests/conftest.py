@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -118,3 +119,10 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     return tmp_path / "cache"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def devices_stay() -> Iterator[None]:
+    """No test puts a file in the place of /dev/null: everything on the machine would break, as root."""
+    yield
+    assert Path(os.devnull).is_char_device()
