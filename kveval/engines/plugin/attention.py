@@ -1,9 +1,9 @@
 """vLLM attention backends whose KV cache holds rounded K and V. Only vLLM imports them, by name.
 
-``CPU_ATTN``, ``FLASH_ATTN``, ``TRITON_ATTN`` and ``FLASHINFER`` of this module are subclasses of vLLM's backends of
+``CPU_ATTN``, ``FLASH_ATTN`` and the others of `EMULATED_BACKENDS` in this module are subclasses of vLLM's backends of
 the same name. Each writes K and V of a step into the cache and then attends to the cache, in prefill and in decode
 (CPU_ATTN: ``cpu_attention_with_kv_cache``). Rounding before the write therefore changes every attention read as a
-quantized cache does. Tested on CPU. The GPU backends follow the source of vLLM 0.32 and are not tested.
+quantized cache does. Tested on CPU. The GPU backends follow the source of vLLM 0.32: read, not run.
 """
 
 from __future__ import annotations
@@ -157,11 +157,14 @@ def _emulated(backend: str) -> type:
         def get_impl_cls() -> type:
             return EmulatedImpl
 
+    # CUDA imports a backend again by the module and qualified name of its class (`_backend_cls_path` in
+    # vllm/platforms/cuda.py). Other platforms import the path that was registered.
+    EmulatedBackend.__qualname__ = EmulatedBackend.__name__ = backend
     return EmulatedBackend
 
 
 def __getattr__(name: str) -> type:
-    # vLLM imports a backend by its dotted name; importing all four here would need CUDA.
+    # vLLM imports a backend by its dotted name; importing all of them here would need CUDA.
     if name in EMULATED_BACKENDS:
         return _emulated(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -21,7 +21,17 @@ from kveval.errors import ConfigError
 
 ENVIRONMENT_VARIABLE = "KVEVAL_EMULATE"
 LOG_PREFIX = "kveval emulation: "
-EMULATED_BACKENDS = ("CPU_ATTN", "FLASH_ATTN", "TRITON_ATTN", "FLASHINFER")
+EMULATED_BACKENDS = (
+    "CPU_ATTN", "FLASH_ATTN", "TRITON_ATTN", "FLASHINFER", "FLEX_ATTENTION",
+    # Of models that take images, on Hopper and on Blackwell.
+    "TRITON_FLASH_ATTN", "TRITON_FLASHINFER",
+    "ROCM_AITER_UNIFIED_ATTN",
+)  # fmt: skip
+"""Backends whose attention reads K and V from the cache only, in prefill too, and store them apart from reading them.
+
+Read from vLLM 0.32. ROCM_ATTN and ROCM_AITER_FA attend to a prefill chunk before it is stored: emulation would not
+round what a prompt's own chunk reads. No backend for latent (MLA) caches stores K and V.
+"""
 
 
 class EmulationSpec(EmulationConfig):

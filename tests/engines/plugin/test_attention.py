@@ -1,12 +1,20 @@
 """What the emulated CPU backend puts into the cache, with vLLM's own store, without a server."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from kveval.engines.plugin.emulation import EmulationSpec, coverage_line, parse_log, refused_line
+from kveval.engines.plugin.emulation import (
+    EMULATED_BACKENDS,
+    EmulationSpec,
+    coverage_line,
+    parse_log,
+    refused_line,
+    register,
+)
 from kveval.errors import ConfigError
 from kveval.formats.rounding import fake_quantize
 
@@ -187,6 +195,40 @@ def test_what_cannot_be_emulated_stops_the_engine(
         emulate(spec, kv_cache_dtype)
 
     assert refused_line(str(raised.value)) in log[-1]
+
+
+def path_on_cuda(backend: Any) -> str:
+    """The path that vLLM's CUDA platform imports (`_backend_cls_path`, which needs CUDA to be imported)."""
+    return ".".join(backend.get_class().full_cls_name())
+
+
+def path_elsewhere(backend: Any) -> str:
+    """The path that the CPU and the ROCm platform import (`get_attn_backend_cls` of each)."""
+    return str(backend.get_path())
+
+
+@pytest.mark.parametrize("path_of", [path_on_cuda, path_elsewhere])
+@pytest.mark.parametrize("name", EMULATED_BACKENDS)
+def test_every_platform_imports_the_emulated_backend(
+    module: Any, monkeypatch: pytest.MonkeyPatch, name: str, path_of: Callable[[Any], str]
+) -> None:
+    from vllm.utils.import_utils import resolve_obj_by_qualname
+    from vllm.v1.attention.backends import registry
+
+    if "FLASHINFER" in name:
+        pytest.importorskip("flashinfer")
+    monkeypatch.setattr(registry, "_ATTN_OVERRIDES", {})
+    monkeypatch.setenv(*EmulationSpec(format="int8").to_env().popitem())
+    own = registry.AttentionBackendEnum[name].get_class()
+    register()
+
+    found = resolve_obj_by_qualname(path_of(registry.AttentionBackendEnum[name]))
+
+    assert issubclass(found, own)
+    assert found is not own
+    assert found.get_name() == name
+    assert issubclass(found.get_impl_cls(), (module.RoundsBeforeStoring, own.get_impl_cls()))
+    assert not found.forward_includes_kv_cache_update
 
 
 @pytest.mark.parametrize("cache_format", FP8_DTYPES)
