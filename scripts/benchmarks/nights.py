@@ -118,7 +118,10 @@ def _any_fails(panel: list[Difference]) -> bool:
 
 
 def fails(row: Difference, p_holm: float | None) -> bool:
-    return decide(row, policy=POLICY, p_holm=p_holm, asked=row.n, sensitive=row).word == "fail"
+    return (
+        decide(row, margin=POLICY.margin, confidence=POLICY.confidence, p_holm=p_holm, asked=row.n, sensitive=row).word
+        == "fail"
+    )
 
 
 def false_alarms(settings: list[Setting], nights: int, seed: int) -> list[dict[str, Any]]:
@@ -196,7 +199,7 @@ def required_samples(setting: Setting, nights: int, seed: int, score: float = 0.
         large, n=n, clusters=start, delta=-setting.loss, se=(large.se or 0.0) * math.sqrt(known / start),
         differing=round(large.differing * start / known), assumed_effect=1.0,
     )  # fmt: skip
-    more = more_samples(here, POLICY, p_factor=1.0)
+    more = more_samples(here, margin=POLICY.margin, confidence=POLICY.confidence, p_factor=1.0)
     if more is None:
         raise ValueError(f"{setting}: no number of samples settles it")
     named = n + more

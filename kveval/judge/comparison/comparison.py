@@ -114,13 +114,23 @@ class Comparison:
 
 
 def compare(
-    table: pd.DataFrame, variant: str, against: str, scope: Scope, *, policy: Policy, control: str | None = None
+    table: pd.DataFrame,
+    variant: str,
+    against: str,
+    scope: Scope,
+    *,
+    policy: Policy,
+    confidence: float,
+    control: str | None = None,
 ) -> Comparison:
-    """Compares the sides of `table`, which `pair` made, over all of its rows. The result has no verdict yet."""
+    """Compares the sides of `table`, which `pair` made, over all of its rows. The result has no verdict yet.
+
+    All intervals have this `confidence`.
+    """
     scored, both = table[table["scored"]], answered_by(table, "baseline", "candidate")
 
     def over(rows: pd.DataFrame, kind: Kind) -> Endpoint:
-        return endpoint(rows, kind, policy=policy, control=control)
+        return endpoint(rows, kind, confidence=confidence, control=control)
 
     units = [unit for unit in UNITS if (scored["unit"] == unit).any()]
     without = scored[scored["unit"].isna()]

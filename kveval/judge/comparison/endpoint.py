@@ -7,7 +7,6 @@ from typing import Literal
 
 import pandas as pd
 
-from kveval.config.judge import Policy
 from kveval.judge.comparison.pairing import Side, Unit
 from kveval.judge.comparison.scope import Scope
 from kveval.judge.statistics.clusters import Score, mean_score
@@ -75,7 +74,7 @@ class Endpoint:
     families: tuple[str, ...]
 
 
-def endpoint(table: pd.DataFrame, kind: Kind, *, policy: Policy, control: str | None) -> Endpoint:
+def endpoint(table: pd.DataFrame, kind: Kind, *, confidence: float, control: str | None) -> Endpoint:
     """Compares the sides of `table`, which `pair` made, over all of its rows: samples that have this kind of score."""
     column = "score" if kind == "greedy" else "expected"
 
@@ -84,7 +83,7 @@ def endpoint(table: pd.DataFrame, kind: Kind, *, policy: Policy, control: str | 
             rows[f"{first}_{column}"],
             rows[f"{second}_{column}"],
             rows["haystack_id"],
-            confidence=policy.confidence,
+            confidence=confidence,
             rare=kind == "greedy",
         )
 
@@ -94,7 +93,7 @@ def endpoint(table: pd.DataFrame, kind: Kind, *, policy: Policy, control: str | 
         return rows.dropna(subset=[f"{side}_{column}" for side in sides])
 
     def mean(side: Side) -> Score:
-        return mean_score(pairs[f"{side}_{column}"], pairs["haystack_id"], confidence=policy.confidence)
+        return mean_score(pairs[f"{side}_{column}"], pairs["haystack_id"], confidence=confidence)
 
     pairs = with_score("baseline", "candidate")
     insensitive, keep = [], pd.Series(True, index=pairs.index)

@@ -55,23 +55,34 @@ class Judgement:
         return void_of(self.problems, comparison.variant, comparison.against)
 
 
-def judge_run(run: RunData, policy: Policy | None = None, blessed_pairs: Iterable[VariantPair] = ()) -> Judgement:
+def judge_run(
+    run: RunData,
+    policy: Policy | None = None,
+    blessed_pairs: Iterable[VariantPair] = (),
+    *,
+    confidence: float | None = None,
+) -> Judgement:
     """Compares every variant of `run` with its baseline, and judges its candidates, by the run's own policy by default.
 
     Holm corrects over the run's own pairs and `blessed_pairs` together. Rows whose answers a problem makes worthless
     are undecided, whatever their numbers say.
+
+    Args:
+        confidence: of every interval and verdict. None takes that of the policy.
 
     Raises:
         ConfigError: the policy in the run's configuration is not allowed.
     """
     policy = policy or policy_of(run.manifest)
     pairs, blessed_pairs = tuple(pairs_with_baseline(run)), tuple(blessed_pairs)
-    rows = _compare([*pairs, *blessed_pairs], policy)
+    confidence = policy.confidence if confidence is None else confidence
+    rows = _compare([*pairs, *blessed_pairs], policy, confidence)
     blessed = {pair.against for pair in blessed_pairs}
     own = [(row, p) for _, row, p in rows if row.against not in blessed]
     problems = find_problems(run, own, policy)
     comparisons = [
-        _judged(pair, row, policy, p, void_of(problems, pair.variant, pair.against)) for pair, row, p in rows
+        _judged(pair, row, policy, confidence, p, void_of(problems, pair.variant, pair.against))
+        for pair, row, p in rows
     ]
     return Judgement(
         policy,
@@ -90,15 +101,17 @@ def judge_pairs(pairs: Iterable[tuple[VariantPair, Problem | None]], policy: Pol
     """
     pairs = list(pairs)
     voids = {id(pair): problem for pair, problem in pairs}
-    rows = _compare([pair for pair, _ in pairs], policy)
-    return [_judged(pair, row, policy, p, voids[id(pair)]) for pair, row, p in rows]
+    rows = _compare([pair for pair, _ in pairs], policy, policy.confidence)
+    return [_judged(pair, row, policy, policy.confidence, p, voids[id(pair)]) for pair, row, p in rows]
 
 
-def _compare(pairs: Iterable[VariantPair], policy: Policy) -> list[tuple[VariantPair, Comparison, dict[Kind, float]]]:
+def _compare(
+    pairs: Iterable[VariantPair], policy: Policy, confidence: float
+) -> list[tuple[VariantPair, Comparison, dict[Kind, float]]]:
     """Returns every row without its verdict, and its p-values after Holm. A row that gets no verdict has none."""
     rows = [
         (pair, compare(in_scope(pair.table, scope), pair.variant, pair.against, scope, policy=policy,
-                          control=pair.control))
+                          confidence=confidence, control=pair.control))
         for pair in pairs
         for scope in scopes(pair.table)
     ]  # fmt: skip
@@ -132,7 +145,12 @@ def _adjusted(rows: list[tuple[VariantPair, Comparison]], policy: Policy) -> PVa
 
 
 def _judged(
-    pair: VariantPair, comparison: Comparison, policy: Policy, p_holm: Mapping[Kind, float], void: Problem | None
+    pair: VariantPair,
+    comparison: Comparison,
+    policy: Policy,
+    confidence: float,
+    p_holm: Mapping[Kind, float],
+    void: Problem | None,
 ) -> Comparison:
     """Returns the comparison with its verdict: the worst of those that rest on one kind of score each."""
     if not pair.judged:
@@ -143,7 +161,9 @@ def _judged(
         return replace(
             comparison, verdict=Verdict("undecided", pair.obstacle or _not_scored(comparison), policy.margin)
         )
-    verdicts = [(one, _verdict(pair, one, policy, p_holm.get(one.kind))) for one in comparison.evidence(policy)]
+    verdicts = [
+        (one, _verdict(pair, one, policy, confidence, p_holm.get(one.kind))) for one in comparison.evidence(policy)
+    ]
     shown, verdict = min(verdicts, key=lambda found: (_WORST_FIRST.index(found[1].word), not found[1].is_doubted))
     contradiction = _contradiction(comparison, shown, verdict, policy)
     if contradiction:
@@ -153,11 +173,12 @@ def _judged(
     return replace(comparison, shown=shown, verdict=verdict)
 
 
-def _verdict(pair: VariantPair, one: Endpoint, policy: Policy, p_holm: float | None) -> Verdict:
+def _verdict(pair: VariantPair, one: Endpoint, policy: Policy, confidence: float, p_holm: float | None) -> Verdict:
     cannot_show = one.difference.n > 0 and one.sensitive.n == 0
     return decide(
         one.difference,
-        policy=policy.over(one.families, one.kind),
+        margin=policy.over(one.families, one.kind).margin,
+        confidence=confidence,
         p_holm=p_holm,
         asked=one.asked,
         sensitive=one.sensitive,

@@ -9,7 +9,6 @@ from typing import Literal
 
 from scipy import optimize, special
 
-from kveval.config.judge import Policy
 from kveval.judge.statistics.clusters import fewest_clusters
 from kveval.judge.statistics.difference import Difference, sparse_bounds
 
@@ -44,7 +43,8 @@ class Verdict:
 def decide(
     difference: Difference,
     *,
-    policy: Policy,
+    margin: float,
+    confidence: float,
     p_holm: float | None,
     asked: int,
     sensitive: Difference,
@@ -61,6 +61,8 @@ def decide(
     - undecided: neither of these, or something rules out a pass.
 
     Args:
+        confidence: of the verdict, and of the intervals of `difference` and `sensitive`: that of the policy, or
+            another one where a run is judged more than once.
         asked: samples the variant should have answered. Those beyond ``difference.n`` count against a pass.
         sensitive: the difference over the cells that can show a loss.
         insensitive: why no cell can show a loss. None if one can.
@@ -69,19 +71,19 @@ def decide(
     """
 
     def verdict(word: Word, reason: str, more: int | None = None) -> Verdict:
-        return Verdict(word, reason, policy.margin, p_holm, more)
+        return Verdict(word, reason, margin, p_holm, more)
 
     def undecided(reason: str, gap: Difference, p_factor: float) -> Verdict:
-        more = more_samples(gap, policy, p_factor=p_factor)
-        return verdict("undecided", f"{reason}; {_settles(gap, more, policy)}", more)
+        more = more_samples(gap, margin=margin, confidence=confidence, p_factor=p_factor)
+        return verdict("undecided", f"{reason}; {_settles(gap, more, margin)}", more)
 
-    margin, fewest = points(policy.margin), fewest_clusters(policy.confidence)
+    allowed, fewest = points(margin), fewest_clusters(confidence)
     if difference.delta is None:
         return verdict("undecided", obstacle or difference.reason or "no questions")
-    if p_holm is not None and difference.delta < -policy.margin and p_holm < 1 - policy.confidence:
+    if p_holm is not None and difference.delta < -margin and p_holm < 1 - confidence:
         lost = points(-difference.delta)
         reason = (
-            f"a loss of {lost} points, beyond the margin of {margin}, and not chance ({p_label(p_holm)} after Holm)"
+            f"a loss of {lost} points, beyond the margin of {allowed}, and not chance ({p_label(p_holm)} after Holm)"
         )
         return verdict("fail", reason)
     if obstacle:
@@ -91,32 +93,32 @@ def decide(
     if insensitive:
         return verdict("undecided", insensitive)
     p_factor = p_holm / difference.p if p_holm is not None and difference.p else 1.0
-    needed = f"a pass at {policy.confidence:.0%} needs at least {fewest} contexts"
+    needed = f"a pass at {confidence:.0%} needs at least {fewest} contexts"
     if difference.clusters < fewest:
         return undecided(f"{needed}, and there are {difference.clusters}", difference, p_factor)
     missing = asked - difference.n
     worst = (difference.low * difference.n - missing) / asked
-    if difference.low <= -policy.margin:
+    if difference.low <= -margin:
         loss = f"a loss of {points(-difference.low)} points"
-        return undecided(f"{loss} is not excluded (margin {margin})", difference, p_factor)
-    if worst <= -policy.margin:
+        return undecided(f"{loss} is not excluded (margin {allowed})", difference, p_factor)
+    if worst <= -margin:
         unanswered = f"{missing} of {asked} questions have no answer; if they were lost, the loss could reach"
-        return verdict("undecided", f"{unanswered} {points(-worst)} points, beyond the margin of {margin}")
+        return verdict("undecided", f"{unanswered} {points(-worst)} points, beyond the margin of {allowed}")
     if sensitive.low is None:
         return verdict("undecided", f"in the cells that can show a loss: {sensitive.reason}")
     if sensitive.clusters < fewest:
         where = f"{needed} in cells that can show a loss, and there are {sensitive.clusters}"
         return undecided(where, sensitive, p_factor=1.0)
-    if sensitive.low <= -policy.margin:
+    if sensitive.low <= -margin:
         loss = (
             f"over the {sensitive.n} questions whose cells can show a loss, a loss of {points(-sensitive.low)} points"
         )
-        return undecided(f"{loss} is not excluded (margin {margin})", sensitive, p_factor=1.0)
-    if difference.low > policy.margin and not may_gain:
+        return undecided(f"{loss} is not excluded (margin {allowed})", sensitive, p_factor=1.0)
+    if difference.low > margin and not may_gain:
         gained = f"a gain of {points(difference.low)} points or more, which no cache format causes"
         reason = f"{gained}: the baseline may be broken"
-        return Verdict("undecided", reason, policy.margin, p_holm, is_doubted=True)
-    return verdict("pass", f"a loss of more than {margin} points is excluded at {policy.confidence:.0%}")
+        return Verdict("undecided", reason, margin, p_holm, is_doubted=True)
+    return verdict("pass", f"a loss of more than {allowed} points is excluded at {confidence:.0%}")
 
 
 def points(share: float) -> str:
@@ -129,10 +131,10 @@ def p_label(p: float) -> str:
     return f"p = {p:.2g}" if p >= 1e-16 else "p < 1e-16"
 
 
-def _settles(difference: Difference, more: int | None, policy: Policy) -> str:
+def _settles(difference: Difference, more: int | None, margin: float) -> str:
     if more is None:
         return "the gap is at the margin, so no practical number of questions would settle it"
-    word = "fail" if (difference.delta or 0.0) < -policy.margin else "pass"
+    word = "fail" if (difference.delta or 0.0) < -margin else "pass"
     contexts = math.ceil(more * difference.clusters / difference.n)
     return (
         f"about {more:,} more questions ({contexts:,} more contexts) would show a {word} with "
@@ -140,7 +142,7 @@ def _settles(difference: Difference, more: int | None, policy: Policy) -> str:
     )
 
 
-def more_samples(difference: Difference, policy: Policy, *, p_factor: float) -> int | None:
+def more_samples(difference: Difference, *, margin: float, confidence: float, p_factor: float) -> int | None:
     """Returns how many further samples settle the verdict with probability `POWER`, if the gap holds.
 
     A gain counts as no difference, and haystacks keep their size. For a loss within the margin, the result is the size
@@ -158,7 +160,7 @@ def more_samples(difference: Difference, policy: Policy, *, p_factor: float) -> 
     delta = min(difference.delta, 0.0)
     n, clusters = difference.n, difference.clusters
     z_power = float(special.ndtri(POWER))
-    half_alpha = (1 - policy.confidence) / 2
+    half_alpha = (1 - confidence) / 2
 
     def se_at(size: float) -> float:
         return float(difference.se or 0.0) * math.sqrt(n / size)
@@ -168,24 +170,24 @@ def more_samples(difference: Difference, policy: Policy, *, p_factor: float) -> 
 
     def slack_to_pass(size: float) -> float:
         low, _, se = sparse_bounds(
-            delta, difference.square or 0.0, size / difference.assumed_effect, confidence=policy.confidence
+            delta, difference.square or 0.0, size / difference.assumed_effect, confidence=confidence
         )
         by_t = delta - (t_at(size, half_alpha) + z_power) * se_at(size)
-        if difference.differing * size / n >= fewest_clusters(policy.confidence):
-            return by_t + policy.margin
+        if difference.differing * size / n >= fewest_clusters(confidence):
+            return by_t + margin
         by_sparse = low - z_power * (min(se, se_at(size)))
-        return min(by_t, by_sparse) + policy.margin
+        return min(by_t, by_sparse) + margin
 
     def slack_to_fail(size: float) -> float:
         significant = -delta - (t_at(size, half_alpha / p_factor) + z_power) * se_at(size)
-        beyond = -delta - policy.margin - z_power * se_at(size)
+        beyond = -delta - margin - z_power * se_at(size)
         return min(significant, beyond)
 
-    slack = slack_to_fail if delta < -policy.margin else slack_to_pass
+    slack = slack_to_fail if delta < -margin else slack_to_pass
     size = _smallest(slack, start=n)
     if size is None:
         return None
-    by_clusters = fewest_clusters(policy.confidence) * n / clusters
+    by_clusters = fewest_clusters(confidence) * n / clusters
     return max(1, math.ceil(max(size, by_clusters)) - n)
 
 

@@ -28,7 +28,14 @@ def difference(down: int, up: int, n: int, clusters: int) -> Difference:
 
 
 def verdict(found: Difference, **overrides: Any) -> Verdict:
-    arguments = {"policy": POLICY, "p_holm": found.p, "asked": found.n, "sensitive": found, **overrides}
+    arguments = {
+        "margin": POLICY.margin,
+        "confidence": POLICY.confidence,
+        "p_holm": found.p,
+        "asked": found.n,
+        "sensitive": found,
+        **overrides,
+    }
     return decide(found, **arguments)
 
 
@@ -154,7 +161,7 @@ def test_simulated_nights_without_change_fail_rarely(icc: float) -> None:
     assert false_alarms <= 10
 
 
-def nights(rng: np.random.Generator, n: int, down: float, up: float, policy: Policy) -> float:
+def nights(rng: np.random.Generator, n: int, down: float, up: float) -> float:
     """Share of `verdict`s that settle, over independent samples with these flip rates, 5 to a haystack."""
     settled = 0
     for _ in range(400):
@@ -162,7 +169,7 @@ def nights(rng: np.random.Generator, n: int, down: float, up: float, policy: Pol
         baseline = np.where(draw < down, 1.0, np.where(draw < down + up, 0.0, rng.random(n) < 0.8))
         candidate = np.where(draw < down, 0.0, np.where(draw < down + up, 1.0, baseline))
         found = paired_difference(baseline, candidate, np.arange(n) // 5)
-        settled += verdict(found, policy=policy).word != "undecided"
+        settled += verdict(found).word != "undecided"
     return settled / 400
 
 
@@ -172,11 +179,11 @@ def test_more_samples_is_right_within_15_percent(down: float, up: float, n: int)
     delta = up - down
     # Independent samples: the exact variance instead of one night's estimate.
     truth = replace(truth, delta=delta, se=((down + up - delta**2) / n) ** 0.5, square=down + up, assumed_effect=1.0)
-    more = more_samples(truth, POLICY, p_factor=1.0)
+    more = more_samples(truth, margin=POLICY.margin, confidence=POLICY.confidence, p_factor=1.0)
     assert more is not None
     rng = np.random.default_rng(8)
-    assert nights(rng, int((n + more) * 0.85), down, up, POLICY) < POWER
-    assert nights(rng, int((n + more) * 1.15), down, up, POLICY) > POWER
+    assert nights(rng, int((n + more) * 0.85), down, up) < POWER
+    assert nights(rng, int((n + more) * 1.15), down, up) > POWER
 
 
 def test_more_samples_equals_the_textbook_size() -> None:
@@ -184,7 +191,7 @@ def test_more_samples_equals_the_textbook_size() -> None:
     assert truth.se is not None
     z = scipy_stats.norm.ppf([0.975, 0.8]).sum()
     size = 500 * (z * truth.se / POLICY.margin) ** 2
-    more = more_samples(truth, POLICY, p_factor=1.0)
+    more = more_samples(truth, margin=POLICY.margin, confidence=POLICY.confidence, p_factor=1.0)
     assert more is not None
     # A little more than the textbook: the sparse interval adds its z^2 samples.
     assert size <= more + 500 <= 1.05 * size
@@ -192,5 +199,5 @@ def test_more_samples_equals_the_textbook_size() -> None:
 
 def test_at_the_margin_no_number_settles() -> None:
     truth = replace(difference(15, 15, 500, 100), delta=-0.02)
-    assert more_samples(truth, POLICY, p_factor=1.0) is None
+    assert more_samples(truth, margin=POLICY.margin, confidence=POLICY.confidence, p_factor=1.0) is None
     assert "no practical number" in verdict(truth, p_holm=1.0).reason
