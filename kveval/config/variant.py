@@ -17,13 +17,14 @@ from kveval.errors import nearest
 from kveval.formats.cache_dtype import CacheDtype
 from kveval.formats.registry import CACHE_DTYPES, find_dtype, is_unquantized
 
-_EMULATED_ON = "bfloat16"
+EMULATED_ON = "bfloat16"
+"""The cache that stores rounded values where a configuration names none, unless the model computes in another dtype."""
 
 
 def _shorthand(entry: CacheDtype, *, is_alias: bool) -> dict[str, Any]:
     if entry.is_in_vllm:
         return {"kv_cache_dtype": entry.name} | ({"emulate_where_missing": True} if is_alias and entry.rounding else {})
-    return {"kv_cache_dtype": _EMULATED_ON, "emulate": emulation_of(entry.name)}
+    return {"kv_cache_dtype": EMULATED_ON, "emulate": emulation_of(entry.name)}
 
 
 SHORTHANDS: dict[str, dict[str, Any]] = {
@@ -107,7 +108,7 @@ def expand_variant(value: Any) -> Any:
     if isinstance(value, Mapping) and "kv_cache_dtype" not in value and str(value.get("name")) in SHORTHANDS:
         return {**SHORTHANDS[str(value["name"])], **value}
     if isinstance(value, Mapping) and "kv_cache_dtype" not in value and "emulate" in value:
-        return {"kv_cache_dtype": _EMULATED_ON, **value}
+        return {"kv_cache_dtype": EMULATED_ON, **value}
     if isinstance(value, Mapping) and str(value.get("kv_cache_dtype")) in SHORTHANDS:
         return {**value, **SHORTHANDS[str(value["kv_cache_dtype"])]}
     return value

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kveval.config.emulation import EmulationConfig, emulation_of
-from kveval.config.variant import VariantConfig
+from kveval.config.variant import EMULATED_ON, VariantConfig
 from kveval.errors import PlanError, nearest
-from kveval.formats.registry import CACHE_DTYPES, CPU_DTYPES, is_unquantized
+from kveval.formats.registry import CACHE_DTYPES, CPU_DTYPES, find_dtype, is_model_dtype, is_unquantized
+from kveval.models.dtype import DEVICE_DTYPES
 from kveval.run.manifest import Role
 
 LEAST_CAPACITY_RATIO = 1.3
@@ -23,11 +24,15 @@ class Device:
         kind: cpu, cuda, rocm, xpu, ... as vLLM names it; None when it cannot be asked before launch.
         cpu_flags: instruction sets of the processor, lower case.
         cache_dtypes: what ``--kv-cache-dtype`` of the installed vLLM takes; None when it cannot be asked.
+        model_dtypes: what models compute in there, the preferred dtype first.
+        architecture: of the GPU: sm_90, gfx942, ...; None where it is not known.
     """
 
     kind: str | None
     cpu_flags: frozenset[str] = frozenset()
     cache_dtypes: frozenset[str] | None = None
+    model_dtypes: tuple[str, ...] = DEVICE_DTYPES
+    architecture: str | None = None
 
     @property
     def has_native_fp8(self) -> bool:
@@ -81,10 +86,20 @@ class ResolvedVariant:
         return 16 / entry.bits if self.is_natively_quantized and entry and entry.bits else None
 
 
-def resolve(variant: VariantConfig, device: Device, role: Role) -> ResolvedVariant:
-    """Decides whether the device stores the format or it must be emulated. Raises PlanError if neither works."""
-    resolved = ResolvedVariant(variant.name, variant, variant.kv_cache_dtype, variant.emulate, role)
-    if variant.emulate is not None and variant.kv_cache_dtype not in ("bfloat16", "float16"):
+def resolve(variant: VariantConfig, device: Device, role: Role, model_dtype: str | None = None) -> ResolvedVariant:
+    """Decides whether the device stores the format or it must be emulated.
+
+    Args:
+        model_dtype: what the model computes in. An unquantized cache is of that dtype. None if it is not known.
+
+    Raises:
+        PlanError: the device can neither store nor emulate the format, or the model computes in another dtype.
+    """
+    own = _own_dtype(model_dtype)
+    resolved = ResolvedVariant(
+        variant.name, variant, _unquantized_as_the_model(variant, role, own), variant.emulate, role
+    )
+    if variant.emulate is not None and not is_model_dtype(variant.kv_cache_dtype):
         raise PlanError(
             f"variants.{variant.name}: emulate rounds values before a bfloat16 or float16 cache stores them, "
             f"but kv_cache_dtype is {variant.kv_cache_dtype!r}; use: bfloat16, float16"
@@ -94,8 +109,31 @@ def resolve(variant: VariantConfig, device: Device, role: Role) -> ResolvedVaria
         return resolved
     stand_in = emulation_of(variant.kv_cache_dtype)
     if variant.emulate_where_missing and stand_in is not None:
-        return replace(resolved, kv_cache_dtype="bfloat16", emulate=stand_in)
+        return replace(resolved, kv_cache_dtype=own or "bfloat16", emulate=stand_in)
     raise PlanError(f"variants.{variant.name}: kv_cache_dtype: {problem}")
+
+
+def _own_dtype(model_dtype: str | None) -> str | None:
+    """Returns the name that vLLM has for a cache of the model's dtype. It has none for float32."""
+    return "auto" if model_dtype == "float32" else model_dtype
+
+
+def _unquantized_as_the_model(variant: VariantConfig, role: Role, own: str | None) -> str:
+    """Returns the cache dtype to ask for: the model's own where any 16-bit cache was meant.
+
+    vLLM copies 16 bits as they are where both dtypes have 16 (read in 0.32, not run): another dtype than the model's
+    reads other numbers.
+    """
+    asked = variant.kv_cache_dtype
+    if own is None or not is_model_dtype(asked) or asked == own or variant.endpoint is not None:
+        return asked
+    is_any_16_bit = find_dtype(variant.name) is CACHE_DTYPES[asked] and variant.name != asked
+    if (variant.emulate is not None and asked == EMULATED_ON) or (role == "baseline" and is_any_16_bit):
+        return own
+    raise PlanError(
+        f"variants.{variant.name}: kv_cache_dtype: the model computes in {'float32' if own == 'auto' else own}, and "
+        f"vLLM would read the bits of its K and V as {asked}; use: {own}"
+    )
 
 
 def _problem(dtype: str, device: Device) -> str | None:

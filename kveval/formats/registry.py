@@ -121,6 +121,11 @@ def is_unquantized(name: str) -> bool:
     return name in CACHE_DTYPES and not CACHE_DTYPES[name].is_quantized
 
 
+def is_model_dtype(name: str) -> bool:
+    """Whether the cache dtype `name` is one that models compute in, such as bfloat16. ``auto`` is none."""
+    return is_unquantized(name) and CACHE_DTYPES[name].bits is not None
+
+
 def is_same_format(first: str, second: str) -> bool:
     """Whether two cache dtypes are two names of one format."""
     return _canonical(first) == _canonical(second)

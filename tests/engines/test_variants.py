@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
+from support.variants import configured
 
 from kveval.config.emulation import emulation_of
 from kveval.config.sweep import validate_config
@@ -135,6 +136,51 @@ def test_what_has_no_control(given: Any, device: Device, message: str) -> None:
     baseline = resolve(variant({"name": "b", "kv_cache_dtype": "bfloat16"}), device, "baseline")
     with pytest.raises(PlanError, match=message):
         emulated_control(resolved(given, device), baseline)
+
+
+def follows(given: Any, model_dtype: str | None, role: str = "candidate") -> str:
+    return resolve(variant(given), GPU, role, model_dtype).kv_cache_dtype
+
+
+@pytest.mark.parametrize(
+    ("model_dtype", "stored"),
+    [("bfloat16", "bfloat16"), ("float16", "float16"), ("float32", "auto"), (None, "bfloat16")],
+)
+def test_a_baseline_and_what_is_emulated_store_what_the_model_computes(model_dtype: str | None, stored: str) -> None:
+    baseline = resolve(configured().variant("bf16"), CPU, "baseline", model_dtype)
+    assert baseline.kv_cache_dtype == stored
+    assert follows({"name": "mine", "emulate": {"format": "int4"}}, model_dtype) == stored
+    assert resolve(variant("int8"), CPU, "candidate", model_dtype).kv_cache_dtype == stored
+    native = resolve(variant("fp8"), GPU, "candidate", model_dtype)
+    assert (native.kv_cache_dtype, native.storage) == ("fp8", "native")
+    assert emulated_control(native, baseline).kv_cache_dtype == stored
+
+
+@pytest.mark.parametrize(
+    ("given", "role", "model_dtype", "instead"),
+    [
+        ({"name": "plain", "kv_cache_dtype": "bfloat16"}, "candidate", "float16", "float16"),
+        ({"name": "plain", "kv_cache_dtype": "bfloat16"}, "baseline", "float16", "float16"),
+        ("bfloat16", "baseline", "float16", "float16"),
+        ("fp16", "candidate", "bfloat16", "bfloat16"),
+        ("fp16", "candidate", "float32", "auto"),
+        ({"name": "x", "kv_cache_dtype": "float16", "emulate": {"format": "int8"}}, "aa", "bfloat16", "bfloat16"),
+    ],
+)  # fmt: skip
+def test_an_unquantized_cache_of_another_dtype_than_the_models_is_refused(
+    given: Any, role: str, model_dtype: str, instead: str
+) -> None:
+    with pytest.raises(
+        PlanError, match=rf"variants\..*: kv_cache_dtype: the model computes in {model_dtype}, .*; use: {instead}$"
+    ):
+        follows(given, model_dtype, role)
+
+
+def test_a_server_that_runs_already_has_its_own_dtype() -> None:
+    attached = {"name": "a", "kv_cache_dtype": "bfloat16", "endpoint": {"url": "http://h:1", "model": "m"}}
+    config = {"model": "m", "variants": [attached], "baseline": "a", "tasks": ["t"], "context_lengths": [512]}
+    one = validate_config(config).variants[0]
+    assert resolve(one, Device(None), "baseline", "float16").kv_cache_dtype == "bfloat16"
 
 
 def test_flags_of_this_machine() -> None:

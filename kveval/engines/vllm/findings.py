@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kveval.engines.base import auto_finding, cache_findings, changed_findings
 from kveval.engines.variants import LEAST_CAPACITY_RATIO, ResolvedVariant
-from kveval.formats.registry import CACHE_DTYPES, CPU_DTYPES, is_same_format, is_unquantized
+from kveval.formats.registry import CACHE_DTYPES, CPU_DTYPES, is_model_dtype, is_same_format, is_unquantized
 from kveval.run.facts import Facts, Finding
 
 
@@ -33,6 +33,15 @@ def _dtype_findings(facts: Facts, variant: ResolvedVariant, checkpoint_dtype: st
         yield auto_finding(checkpoint_dtype)
         effective = checkpoint_dtype
     stored = effective or requested
+    if not variant.is_natively_quantized and requested != variant.config.kv_cache_dtype and variant.role == "baseline":
+        own = facts.model_dtype or requested
+        yield Finding.info("follows_model_dtype", f"the model computes in {own}, so the cache of {variant.name} is too")
+    if effective is not None and is_model_dtype(effective) and facts.model_dtype not in (None, effective):
+        message = (
+            f"the cache is {effective} and the model computes in {facts.model_dtype}: vLLM reads the bits of K and V "
+            f"as other numbers; use: kv_cache_dtype {facts.model_dtype}"
+        )
+        yield Finding.error("dtype_not_the_models", message)
     if effective is None:
         message = f"the server does not report its cache dtype; {requested} was asked for"
         yield Finding.warning("dtype_unknown", message)

@@ -13,6 +13,7 @@ from kveval.config.engine import EngineConfig
 from kveval.engines.base import Installation
 from kveval.engines.variants import Device, local_cpu_flags
 from kveval.errors import EngineNotInstalledError
+from kveval.models.dtype import DEVICE_DTYPES
 
 _PROBE = """
 import importlib.metadata as metadata, json, sys
@@ -36,6 +37,15 @@ try:
     cache_dtypes = list(get_args(CacheDType)) or None
 except ImportError:
     cache_dtypes = None
+def architecture():
+    try:
+        if current_platform.is_rocm():
+            from vllm.platforms.rocm import _GCN_ARCH
+            return _GCN_ARCH
+        capability = current_platform.get_device_capability()
+        return capability and f"sm_{capability.major}{capability.minor}"
+    except Exception:  # no device can be seen
+        return None
 print("KVEVAL" + json.dumps({
     "distributions": found,
     "device": current_platform.device_type,
@@ -44,6 +54,8 @@ print("KVEVAL" + json.dumps({
     "emulation": "kveval_emulation" in plugins,
     "forced_decode": "kveval_emulation" in plugins and processor is not None,
     "cache_dtypes": cache_dtypes,
+    "model_dtypes": [str(dtype).removeprefix("torch.") for dtype in getattr(current_platform, "supported_dtypes", ())],
+    "architecture": architecture(),
 }))
 """
 
@@ -81,7 +93,9 @@ def find_vllm(engine: EngineConfig) -> Installation:
     cache_dtypes = None if found["cache_dtypes"] is None else frozenset(found["cache_dtypes"])
     return Installation(
         command=command,
-        device=Device(found["device"], flags, cache_dtypes),
+        device=Device(
+            found["device"], flags, cache_dtypes, tuple(found["model_dtypes"]) or DEVICE_DTYPES, found["architecture"]
+        ),
         device_name=found["device_name"],
         distribution=distribution,
         version=version,

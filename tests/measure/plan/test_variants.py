@@ -23,6 +23,16 @@ def test_variants_in_launch_order(plan_of: Planner) -> None:
     ]
 
 
+def test_a_float16_checkpoint_gets_a_float16_cache(plan_of: Planner, checkpoint: Path) -> None:
+    (checkpoint / "config.json").write_text('{"max_position_embeddings": 8192, "torch_dtype": "float16"}')
+    plan = plan_of(variants=["bf16", "int8", {"name": "fp8", "control": "emulated"}], aa_share=0.5)
+    assert {v.name: v.kv_cache_dtype for v in plan.variants} == {
+        "bf16": "float16", "bf16-aa": "float16", "int8": "float16", "fp8": "fp8", "fp8-control": "float16",
+    }  # fmt: skip
+    plan = plan_of(variants=["bf16", "fp8"], engine={"args": {"dtype": "bfloat16"}})
+    assert plan.variants[0].kv_cache_dtype == "bfloat16"
+
+
 def test_emulation_needs_the_plugin(plan_of: Planner, installation: Installation) -> None:
     config = plan_of(variants=["bf16", "int8"]).config
     with pytest.raises(PlanError, match=r"variants\.int8: emulation needs kveval's plugin"):
