@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
@@ -21,7 +22,7 @@ from kveval.run.unanswered import too_few_answers
 
 SAMPLE_COLUMNS = (
     "sample_id", "haystack_id", "task", "family", "context_length", "prompt_tokens", "prompt_sha256", "depth_percent",
-    "max_output_tokens", "doc",
+    "max_output_tokens", "doc", "first_look",
 )  # fmt: skip
 RECORD_COLUMNS = (
     "sample_id", "outcome", "score", "output", "finish_reason", "output_token_ids", "logprobs", "prompt_tokens",
@@ -71,9 +72,16 @@ class RunData:
         return bool(variant.spec.get("model") != self.baseline.spec.get("model"))
 
     def asked(self, variant: VariantRun) -> pd.Index:
-        """Returns the ids of the samples that `variant` was asked: for an A/A run, a part of all."""
+        """Returns the ids of the samples that `variant` was asked.
+
+        An A/A run is asked a part of all, and a variant that is decided early is not asked the rest.
+        """
         ids, chosen = self.samples.index, self.manifest.aa_sample_ids
-        return ids[ids.isin(chosen)] if variant.role == "aa" and chosen is not None else ids
+        is_asked = ids.isin(chosen) if variant.role == "aa" and chosen is not None else np.ones(len(ids), dtype=bool)
+        for context_length, stop in variant.stopped.items():
+            is_over = (self.samples["context_length"] == context_length) & (self.samples["first_look"] > stop.look)
+            is_asked &= ~is_over.to_numpy(dtype=bool)
+        return ids[is_asked]
 
 
 def load_run(path: Path) -> RunData:

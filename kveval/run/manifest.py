@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from kveval.run.facts import Facts, FactsChange, Finding, StoredFacts
+from kveval.run.looks import Look, PlannedLook, Stop
 from kveval.run.storage import Stored
 
 SCHEMA_VERSION = 1
@@ -55,6 +56,8 @@ class VariantRun(Stored):
             goes on with the variant.
         counters: the engine's own counters over the asking phase.
         planned_hit_tokens: prompt tokens of that phase that should have come from the prefix cache.
+        looks: taken at a candidate while it was asked, in order. Empty if it is judged once, at its end.
+        stopped: context lengths that were not asked to the end of the plan.
     """
 
     name: str
@@ -71,6 +74,8 @@ class VariantRun(Stored):
     planned_hit_tokens: int = 0
     launches: int = 0
     asking_seconds: float = 0.0
+    looks: list[Look] = []
+    stopped: dict[int, Stop] = {}
 
 
 class Manifest(Stored):
@@ -80,6 +85,7 @@ class Manifest(Stored):
         config: the sweep configuration, with every default written out.
         inputs: sha256 by input (model files, tokenizer, chat template, corpora, task files). `--resume` compares them.
         samples_sha256: over the sorted sample ids.
+        planned_looks: when candidates are judged while they are asked. Empty if they are judged once, at their end.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -95,6 +101,7 @@ class Manifest(Stored):
     samples: int
     samples_sha256: str
     aa_sample_ids: list[str] | None = None
+    planned_looks: list[PlannedLook] = []
     baseline: str
     variants: dict[VariantName, VariantRun]
     versions: dict[str, str]

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import zlib
 from collections.abc import Iterable
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from pydantic import Field
@@ -24,7 +24,11 @@ _SHOWN_IDS = 10
 
 
 class SampleRow(Stored):
-    """Everything about a sample except its prompt, which is rebuilt from the manifest's configuration."""
+    """Everything about a sample except its prompt, which is rebuilt from the manifest's configuration.
+
+    Attributes:
+        first_look: the first interim look that counts the sample.
+    """
 
     sample_id: str
     haystack_id: str
@@ -38,6 +42,7 @@ class SampleRow(Stored):
     max_output_tokens: int
     stop: list[str]
     doc: dict[str, Any]
+    first_look: Annotated[int, Field(ge=1)] = 1
 
 
 def ids_sha256(ids: Iterable[str]) -> str:
