@@ -9,7 +9,7 @@ from kveval.measure import provenance
 from kveval.measure.plan.plan import Plan
 from kveval.measure.records import why_too_few_answers
 from kveval.run.directory import RunDirectory
-from kveval.run.manifest import Manifest, VariantRun
+from kveval.run.manifest import INTERRUPTED, Manifest, VariantRun
 
 
 class ManifestFile:
@@ -43,7 +43,7 @@ class ManifestFile:
     def finish(self) -> None:
         """Notes how the run ended. A variant that still runs was interrupted."""
         variants = {
-            name: variant.model_copy(update={"status": "stopped", "reason": "interrupted"})
+            name: variant.model_copy(update={"status": "stopped", "reason": INTERRUPTED})
             if variant.status == "running"
             else variant
             for name, variant in self.manifest.variants.items()

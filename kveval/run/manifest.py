@@ -11,6 +11,8 @@ from kveval.run.looks import Look, PlannedLook, Stop
 from kveval.run.storage import Stored
 
 SCHEMA_VERSION = 1
+INTERRUPTED = "interrupted"
+"""The reason of a variant whose sweep ended while it was asked."""
 
 
 def _role(value: Any) -> Any:

@@ -100,7 +100,7 @@ def _samples(night: Night) -> pd.DataFrame:
                 values = {
                     "sample_id": name, "haystack_id": f"{cell}-{block}", "task": task, "family": f"family_{cell % 2}",
                     "context_length": length, "prompt_tokens": length, "prompt_sha256": name, "depth_percent": None,
-                    "max_output_tokens": 32, "doc": {},
+                    "max_output_tokens": 32, "doc": {}, "first_look": 1,
                 }  # fmt: skip
                 rows.append([values[key] for key in SAMPLE_COLUMNS] + [cell, cell * night.haystacks + block])
     return pd.DataFrame(rows, columns=[*SAMPLE_COLUMNS, "cell", "block"]).set_index("sample_id")

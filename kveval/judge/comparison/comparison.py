@@ -45,6 +45,7 @@ class Comparison:
 
     Attributes:
         against: what `variant` is compared with: the run's baseline, or itself in a blessed run.
+        confidence: of the intervals, and of the verdict.
         greedy: over all samples that have a right answer.
         expected: one for each unit, over the samples that have an expected score.
         rest: the greedy score of the samples that have no expected score, if others have one.
@@ -59,6 +60,7 @@ class Comparison:
     variant: str
     against: str
     scope: Scope
+    confidence: float
     greedy: Endpoint
     expected: tuple[Endpoint, ...]
     rest: Endpoint | None
@@ -139,6 +141,7 @@ def compare(
         variant=variant,
         against=against,
         scope=scope,
+        confidence=confidence,
         greedy=greedy,
         expected=tuple(over(scored[scored["unit"] == unit], unit) for unit in units),
         rest=over(without, "greedy") if units and len(without) else None,

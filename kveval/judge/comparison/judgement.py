@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 import pandas as pd
 
@@ -13,6 +14,7 @@ from kveval.judge.comparison.endpoint import KIND_WORDS, Endpoint, Kind
 from kveval.judge.comparison.pairing import VariantPair, pairs_with_baseline
 from kveval.judge.comparison.scope import Level, Scope, in_scope, scopes
 from kveval.judge.comparison.verdict import Verdict, Word, decide, points
+from kveval.judge.looks.basis import Basis, basis, with_implied_passes
 from kveval.judge.run_data import RunData, policy_of
 from kveval.judge.statistics.hypothesis_tests import holm
 from kveval.judge.trust.find import find_problems, void_of
@@ -55,35 +57,23 @@ class Judgement:
         return void_of(self.problems, comparison.variant, comparison.against)
 
 
-def judge_run(
-    run: RunData,
-    policy: Policy | None = None,
-    blessed_pairs: Iterable[VariantPair] = (),
-    *,
-    confidence: float | None = None,
-) -> Judgement:
+def judge_run(run: RunData, policy: Policy | None = None, blessed_pairs: Iterable[VariantPair] = ()) -> Judgement:
     """Compares every variant of `run` with its baseline, and judges its candidates, by the run's own policy by default.
 
     Holm corrects over the run's own pairs and `blessed_pairs` together. Rows whose answers a problem makes worthless
-    are undecided, whatever their numbers say.
-
-    Args:
-        confidence: of every interval and verdict. None takes that of the policy.
+    are undecided, whatever their numbers say. A variant that was judged while it was asked rests on the looks that were
+    taken (`kveval.judge.looks.basis`).
 
     Raises:
         ConfigError: the policy in the run's configuration is not allowed.
     """
     policy = policy or policy_of(run.manifest)
     pairs, blessed_pairs = tuple(pairs_with_baseline(run)), tuple(blessed_pairs)
-    confidence = policy.confidence if confidence is None else confidence
-    rows = _compare([*pairs, *blessed_pairs], policy, confidence)
+    rows = _compare([*pairs, *blessed_pairs], policy)
     blessed = {pair.against for pair in blessed_pairs}
-    own = [(row, p) for _, row, p in rows if row.against not in blessed]
+    own = [(one.comparison, one.p_holm) for one in rows if one.pair.against not in blessed]
     problems = find_problems(run, own, policy)
-    comparisons = [
-        _judged(pair, row, policy, confidence, p, void_of(problems, pair.variant, pair.against))
-        for pair, row, p in rows
-    ]
+    comparisons = _judge(rows, policy, lambda pair: void_of(problems, pair.variant, pair.against))
     return Judgement(
         policy,
         pairs,
@@ -101,69 +91,96 @@ def judge_pairs(pairs: Iterable[tuple[VariantPair, Problem | None]], policy: Pol
     """
     pairs = list(pairs)
     voids = {id(pair): problem for pair, problem in pairs}
-    rows = _compare([pair for pair, _ in pairs], policy, policy.confidence)
-    return [_judged(pair, row, policy, policy.confidence, p, voids[id(pair)]) for pair, row, p in rows]
+    return _judge(_compare([pair for pair, _ in pairs], policy), policy, lambda pair: voids[id(pair)])
 
 
-def _compare(
-    pairs: Iterable[VariantPair], policy: Policy, confidence: float
-) -> list[tuple[VariantPair, Comparison, dict[Kind, float]]]:
-    """Returns every row without its verdict, and its p-values after Holm. A row that gets no verdict has none."""
-    rows = [
-        (pair, compare(in_scope(pair.table, scope), pair.variant, pair.against, scope, policy=policy,
-                          confidence=confidence, control=pair.control))
-        for pair in pairs
-        for scope in scopes(pair.table)
-    ]  # fmt: skip
-    adjusted = _adjusted([(pair, row) for pair, row in rows if pair.judged], policy)
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row without its verdict. `p_holm`: by kind of score; nothing for a row that gets no verdict."""
+
+    pair: VariantPair
+    basis: Basis
+    comparison: Comparison
+    p_holm: Mapping[Kind, float] = field(default_factory=dict)
+
+
+def _compare(pairs: Iterable[VariantPair], policy: Policy) -> list[_Row]:
+    rows = []
+    for pair in pairs:
+        for scope in scopes(pair.table):
+            rests_on = basis(pair, scope)
+            comparison = compare(
+                rests_on.table, pair.variant, pair.against, scope,
+                policy=policy, confidence=rests_on.confidence(policy.confidence), control=pair.control,
+            )  # fmt: skip
+            rows.append(_Row(pair, rests_on, comparison))
+    adjusted = _adjusted([row for row in rows if row.pair.judged], policy)
     return [
-        (pair, row, {kind: p for (of, scope, kind), p in adjusted.items() if (of, scope) == (id(pair), row.scope)})
-        for pair, row in rows
-    ]
+        replace(row, p_holm={kind: p for (of, scope, kind), p in adjusted.items()
+                             if (of, scope) == (id(row.pair), row.comparison.scope)})
+        for row in rows
+    ]  # fmt: skip
+
+
+def _judge(rows: Iterable[_Row], policy: Policy, void: Callable[[VariantPair], Problem | None]) -> list[Comparison]:
+    """Returns the rows with their verdicts, in their order."""
+    judged: list[Comparison] = []
+    for _, of_pair in groupby(rows, key=lambda row: id(row.pair)):
+        own = list(of_pair)
+        pair = own[0].pair
+        comparisons = [_judged(row, policy, void(pair)) for row in own]
+        judged += comparisons if pair.looks is None else with_implied_passes(comparisons)
+    return judged
 
 
 PValues = dict[tuple[int, Scope, Kind], float]
 """Corrected p-values by pair (its id), scope and kind of score."""
 
 
-def _adjusted(rows: list[tuple[VariantPair, Comparison]], policy: Policy) -> PValues:
-    cells = {key: _cells_by_scope(pair.table) for key, pair in {id(c): c for c, _ in rows}.items()}
+def _adjusted(rows: list[_Row], policy: Policy) -> PValues:
+    cells = {key: _cells_by_scope(pair.table) for key, pair in {id(row.pair): row.pair for row in rows}.items()}
     adjusted: PValues = {}
     for panel in PANELS:
         # Scopes with the same cells are one hypothesis and count once. With one length only, "overall" is that length.
         hypotheses: dict[tuple[int, frozenset[tuple[str, int]], Kind], float] = {}
         keys = {}
-        for pair, comparison in rows:
-            for one in comparison.evidence(policy):
-                if comparison.scope.level in panel and one.difference.p is not None:
-                    hypothesis = (id(pair), cells[id(pair)][comparison.scope], one.kind)
-                    hypotheses[hypothesis] = one.difference.p
-                    keys[id(pair), comparison.scope, one.kind] = hypothesis
+        for row in rows:
+            scope = row.comparison.scope
+            for one in row.comparison.evidence(policy):
+                p = _counted_p(row, one)
+                if scope.level in panel and p is not None:
+                    hypothesis = (id(row.pair), cells[id(row.pair)][scope], one.kind)
+                    hypotheses[hypothesis] = p
+                    keys[id(row.pair), scope, one.kind] = hypothesis
         by_hypothesis = dict(zip(hypotheses, holm(list(hypotheses.values())), strict=True))
         adjusted |= {key: by_hypothesis[hypothesis] for key, hypothesis in keys.items()}
     return adjusted
 
 
-def _judged(
-    pair: VariantPair,
-    comparison: Comparison,
-    policy: Policy,
-    confidence: float,
-    p_holm: Mapping[Kind, float],
-    void: Problem | None,
-) -> Comparison:
+def _counted_p(row: _Row, one: Endpoint) -> float | None:
+    """Returns the p-value of a row as Holm counts it. None if it does not count.
+
+    Where looks are taken, a row that is still to be measured counts as one that shows nothing: what fails at a look
+    then also fails when all rows are known.
+    """
+    p = one.difference.p
+    if row.pair.looks is not None and p is None:
+        return 1.0
+    return None if p is None else row.basis.corrected(p)
+
+
+def _judged(row: _Row, policy: Policy, void: Problem | None) -> Comparison:
     """Returns the comparison with its verdict: the worst of those that rest on one kind of score each."""
+    pair, comparison = row.pair, row.comparison
     if not pair.judged:
         return comparison
     if void:
         return replace(comparison, verdict=Verdict("undecided", void.message, policy.margin))
     if comparison.unscored and not comparison.asked:
         return replace(
-            comparison, verdict=Verdict("undecided", pair.obstacle or _not_scored(comparison), policy.margin)
+            comparison, verdict=Verdict("undecided", row.basis.obstacle or _not_scored(comparison), policy.margin)
         )
-    verdicts = [
-        (one, _verdict(pair, one, policy, confidence, p_holm.get(one.kind))) for one in comparison.evidence(policy)
-    ]
+    verdicts = [(one, _verdict(row, one, policy)) for one in comparison.evidence(policy)]
     shown, verdict = min(verdicts, key=lambda found: (_WORST_FIRST.index(found[1].word), not found[1].is_doubted))
     contradiction = _contradiction(comparison, shown, verdict, policy)
     if contradiction:
@@ -173,19 +190,22 @@ def _judged(
     return replace(comparison, shown=shown, verdict=verdict)
 
 
-def _verdict(pair: VariantPair, one: Endpoint, policy: Policy, confidence: float, p_holm: float | None) -> Verdict:
+def _verdict(row: _Row, one: Endpoint, policy: Policy) -> Verdict:
     cannot_show = one.difference.n > 0 and one.sensitive.n == 0
-    return decide(
+    p_holm = row.p_holm.get(one.kind) if one.difference.p is not None else None
+    verdict = decide(
         one.difference,
         margin=policy.over(one.families, one.kind).margin,
-        confidence=confidence,
-        p_holm=p_holm,
+        confidence=row.comparison.confidence,
+        # At the level of the row's own look.
+        p_holm=None if p_holm is None else p_holm * row.basis.error_share,
         asked=one.asked,
         sensitive=one.sensitive,
         insensitive=f"cannot show a loss: {one.insensitive_cells[0]}" if cannot_show else None,
-        obstacle=pair.obstacle,
-        may_gain=pair.may_gain,
+        obstacle=row.basis.obstacle,
+        may_gain=row.pair.may_gain,
     )
+    return replace(verdict, p_holm=p_holm)
 
 
 def _contradiction(comparison: Comparison, shown: Endpoint, verdict: Verdict, policy: Policy) -> str | None:

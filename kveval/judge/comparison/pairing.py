@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from kveval.judge.run_data import RunData, incomplete_reason
-from kveval.run.manifest import VariantRun
+from kveval.run.looks import Look
+from kveval.run.manifest import INTERRUPTED, VariantRun
 
 Side = Literal["baseline", "candidate", "aa", "control"]
 Unit = Literal["probability", "token_accuracy", "entries"]
@@ -117,6 +118,7 @@ class VariantPair:
         judged: whether the comparison gets a verdict. Controls get none.
         obstacle: what rules out a pass whatever the numbers say.
         may_gain: whether a gain can be real, because the variant has another model.
+        looks: taken while the variant was asked. None if it is judged once, at its end.
     """
 
     variant: str
@@ -126,6 +128,33 @@ class VariantPair:
     judged: bool = True
     obstacle: str | None = None
     may_gain: bool = False
+    looks: TakenLooks | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TakenLooks:
+    """Holds the looks at a variant.
+
+    Attributes:
+        taken: in order.
+        first_error_share: what the first look of the plan is tested at.
+        obstacle: what rules out a pass at a look that was taken. Being interrupted later does not.
+    """
+
+    taken: tuple[Look, ...]
+    first_error_share: float
+    obstacle: str | None
+
+
+def looks_at(run: RunData, variant: VariantRun) -> TakenLooks | None:
+    """Returns the looks at a candidate. None if it is judged once, at its end."""
+    planned = run.manifest.planned_looks
+    if variant.role != "candidate" or not (variant.looks or (planned and variant.status != "complete")):
+        return None
+    is_cut_short = variant.status == "running" or variant.reason == INTERRUPTED
+    obstacle = None if is_cut_short else incomplete_reason(variant)
+    first = planned[0] if planned else variant.looks[0]
+    return TakenLooks(tuple(variant.looks), first.error_share, obstacle or incomplete_reason(run.baseline))
 
 
 def pairs_with_baseline(run: RunData) -> list[VariantPair]:
@@ -138,7 +167,7 @@ def pairs_with_baseline(run: RunData) -> list[VariantPair]:
             VariantPair(
                 variant.name, baseline.name, pair_variant(run, variant), control.name if control else None,
                 judged=variant.role == "candidate", obstacle=incomplete_reason(variant) or incomplete_reason(baseline),
-                may_gain=run.has_own_model(variant),
+                may_gain=run.has_own_model(variant), looks=looks_at(run, variant),
             )
         )  # fmt: skip
     return found

@@ -10,9 +10,7 @@ from support.judgement import absent, failing, judge, losing, overall, words
 from support.make_run import make_run, make_samples, scored
 
 from kveval.judge.comparison.headline import headlines
-from kveval.judge.comparison.judgement import judge_run
 from kveval.judge.comparison.scope import Scope
-from kveval.judge.run_data import load_run
 
 
 def test_equal_variants_pass_and_a_losing_one_fails(tmp_path: Path) -> None:
@@ -136,12 +134,3 @@ def test_another_model_may_gain(tmp_path: Path) -> None:
         tmp_path / "run", samples=samples, variants=other, answers={"bf16": scored(0.3), "fp8": scored(0.9)}
     )
     assert words(judge(path), "fp8") == {"pass"}
-
-
-def test_a_run_can_be_judged_at_another_confidence_than_its_policy(tmp_path: Path) -> None:
-    path = make_run(tmp_path / "run", answers={"bf16": scored(0.9), "fp8": losing(0.02, scored(0.9))})
-    usual, stricter = overall(judge(path), "fp8"), overall(judge_run(load_run(path), confidence=0.999), "fp8")
-    assert usual.difference.low is not None
-    assert stricter.difference.low is not None
-    assert stricter.difference.low < usual.difference.low
-    assert stricter.difference.p == usual.difference.p
