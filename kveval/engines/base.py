@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -96,6 +96,7 @@ class ServerPlan(Protocol):
 
     Attributes:
         models: the checkpoint of each variant, by its name.
+        variants: what is launched or attached to.
         max_model_len: longest prompt plus output that a server must take, in tokens.
     """
 
@@ -105,6 +106,8 @@ class ServerPlan(Protocol):
     def installation(self) -> Installation: ...
     @property
     def models(self) -> Mapping[str, Model]: ...
+    @property
+    def variants(self) -> Sequence[ResolvedVariant]: ...
     @property
     def prompt_format(self) -> PromptFormat: ...
     @property

@@ -47,6 +47,7 @@ def make_load_plan(config: SweepConfig, installation: Installation) -> LoadPlan:
     config = config.model_copy(update={"requests": config.requests.model_copy(update={"forced_decode": False})})
     load = config.load or LoadConfig()
     variants = plan_variants(config, installation).with_roles(_roles(load))
+    variants.check_launches()
     check_load_fits(load, variants.limits)
     prompt_format = read_prompt_format(config, variants.model.path)
     check_same_prompts(variants, prompt_format)

@@ -40,6 +40,7 @@ async def engine_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
         variant: Any = "fp8",
         command: tuple[str, ...] = (sys.executable, str(FAKE)),
         device: Device = CPU,
+        is_eager: bool = False,
         **engine: Any,
     ) -> VLLMEngine:
         env = {"FAKE": fake, "FAKE_SAYS": says, **engine.pop("env", {})}
@@ -57,6 +58,7 @@ async def engine_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
                 model=tmp_path,
                 max_model_len=600,
                 logprobs=20,
+                is_eager=is_eager,
                 log_path=tmp_path / "engine" / "fp8.log",
             )
         )

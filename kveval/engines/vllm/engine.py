@@ -14,6 +14,7 @@ import psutil
 from kveval.config.engine import EngineConfig, by_flag, flags
 from kveval.engines.base import Installation, OnStatus, ServerPlan
 from kveval.engines.client.access import Access
+from kveval.engines.emulation import eager_for
 from kveval.engines.forced import why_not_forced
 from kveval.engines.plugin import forcing
 from kveval.engines.plugin.emulation import EmulationSpec, parse_log
@@ -57,6 +58,7 @@ class VLLMEngine:
 
     Args:
         max_model_len: longest prompt plus output it must take, in tokens.
+        is_eager: run without graphs.
         forces: load kveval's processor, which forces outputs.
         log_path: the server's output.
     """
@@ -74,6 +76,7 @@ class VLLMEngine:
         max_model_len: int,
         logprobs: int,
         log_path: Path,
+        is_eager: bool = False,
         forces: bool = False,
     ) -> None:
         self.variant = variant
@@ -84,6 +87,8 @@ class VLLMEngine:
         self._installation = installation
         self._max_model_len = max_model_len
         self._logprobs = logprobs
+        # Graph compilation costs over a minute of start-up and gains little on CPU.
+        self._is_eager = is_eager or installation.device.kind == "cpu"
         self._forces = forces
         self.forced_results: Path | None = None
 
@@ -103,8 +108,7 @@ class VLLMEngine:
             "disable-uvicorn-access-log": True,
             "seed": 0,
         }
-        if self._installation.device.kind == "cpu":
-            # Graph compilation costs over a minute of start-up and gains little on CPU.
+        if self._is_eager:
             arguments["enforce-eager"] = True
         if self._forces:
             arguments["logits-processors"] = forcing.PROCESSOR
@@ -207,6 +211,7 @@ def open_vllm(plan: ServerPlan, variant: ResolvedVariant, log_path: Path) -> VLL
         model=plan.models[variant.name].path,
         max_model_len=plan.max_model_len,
         logprobs=plan.config.requests.logprobs,
+        is_eager=eager_for(plan.variants, plan.installation.device) is not None,
         forces=plan.config.requests.forced_decode and why_not_forced(plan, variant) is None,
         log_path=log_path,
     )

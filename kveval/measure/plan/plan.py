@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kveval.config.sweep import SweepConfig
 from kveval.engines.base import Installation
+from kveval.engines.emulation import emulation_findings
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm.reasoning_parsers import parser_markers
 from kveval.measure.plan.asked_again import aa_sample_ids, cold_samples
@@ -67,8 +68,8 @@ class Plan:
 
     @property
     def findings(self) -> list[Finding]:
-        """Returns what a reader must know of what is asked."""
-        return echo_findings(self.samples)
+        """Returns what a reader must know of what is asked, and of how every server runs."""
+        return [*echo_findings(self.samples), *emulation_findings(self.variants, self.installation.device)]
 
     @property
     def tool_tasks(self) -> frozenset[str]:
@@ -89,6 +90,7 @@ class Plan:
 def make_plan(config: SweepConfig, installation: Installation) -> Plan:
     """Plans a sweep, and checks everything that needs no running engine."""
     variants = plan_variants(config, installation)
+    variants.check_launches()
     tasks = plan_tasks(config)
     cells = plan_cells(config, tasks, variants.limits)
     prompts = plan_prompts(variants, tasks)

@@ -11,6 +11,7 @@ from kveval.config.sweep import SweepConfig
 from kveval.config.variant import VariantConfig
 from kveval.engines.base import Installation
 from kveval.engines.client.access import Access
+from kveval.engines.emulation import check_eager
 from kveval.engines.speculation import check_speculation
 from kveval.engines.variants import ResolvedVariant, emulated_control, resolve
 from kveval.errors import ConfigError, PlanError
@@ -69,6 +70,11 @@ class PlannedVariants:
         variants = [variant for variant in self.variants if variant.role in roles]
         models = {variant.name: self.models[variant.name] for variant in variants}
         return replace(self, variants=variants, models=models)
+
+    def check_launches(self) -> None:
+        """Checks what the launches need of each other. Raises PlanError: one would fail, or differ from the others."""
+        flags = {variant.name: flags_of(self.config, variant.config) for variant in self.variants}
+        check_eager(self.variants, self.installation.device, flags)
 
 
 def plan_variants(config: SweepConfig, installation: Installation) -> PlannedVariants:

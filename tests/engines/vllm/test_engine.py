@@ -50,6 +50,10 @@ async def test_graphs_are_left_on_where_there_is_a_gpu(engine_of: Maker) -> None
     assert "--enforce-eager" not in engine_of(device=Device("cuda")).command(1)
 
 
+async def test_graphs_are_off_where_a_variant_of_the_sweep_is_emulated(engine_of: Maker) -> None:
+    assert "--enforce-eager" in engine_of(device=Device("cuda"), is_eager=True).command(1)
+
+
 async def test_the_environment(engine_of: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KVEVAL_EMULATE", "left over")
     environment = engine_of(kv_cache_gib=3, env={"MINE": "1"})._environment()

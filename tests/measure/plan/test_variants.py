@@ -8,7 +8,9 @@ import pytest
 from support.sweeps import Planner
 
 from kveval.engines.base import Installation
+from kveval.engines.variants import Device
 from kveval.errors import PlanError
+from kveval.load.plan import make_load_plan
 from kveval.measure.plan.plan import make_plan
 
 
@@ -31,6 +33,17 @@ def test_a_float16_checkpoint_gets_a_float16_cache(plan_of: Planner, checkpoint:
     }  # fmt: skip
     plan = plan_of(variants=["bf16", "fp8"], engine={"args": {"dtype": "bfloat16"}})
     assert plan.variants[0].kv_cache_dtype == "bfloat16"
+
+
+def test_on_a_gpu_every_variant_is_compared_without_graphs(plan_of: Planner, installation: Installation) -> None:
+    config = plan_of(variants=["bf16", {"name": "fp8", "control": "emulated"}]).config
+    gpu = dataclasses.replace(installation, device=Device("cuda"))
+    assert [finding.code for finding in make_plan(config, gpu).findings] == ["eager_for_emulation"]
+    graphs = config.model_copy(update={"engine": config.engine.model_copy(update={"args": {"enforce_eager": False}})})
+    with pytest.raises(PlanError, match=r"variants\.bf16: enforce-eager: false .*leave out fp8's emulation"):
+        make_plan(graphs, gpu)
+    # A load measurement launches no controls.
+    make_load_plan(graphs, gpu)
 
 
 def test_emulation_needs_the_plugin(plan_of: Planner, installation: Installation) -> None:
