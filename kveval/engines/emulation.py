@@ -30,8 +30,8 @@ def check_eager(variants: Sequence[ResolvedVariant], device: Device, flags: Mapp
         if emulated and flags[variant.name].get("enforce-eager") is False:
             raise PlanError(
                 f"variants.{variant.name}: enforce-eager: false asks for graphs, and {emulated.name} is emulated, "
-                "which needs every variant without graphs: a graph would skip its rounding; use: enforce-eager: true, or "
-                f"leave out {emulated.of or emulated.name}'s emulation"
+                "which needs every variant without graphs: a graph would skip its rounding; use: enforce-eager: true, "
+                f"or leave out {emulated.of or emulated.name}'s emulation"
             )
 
 

@@ -128,3 +128,8 @@ def stored_dtype(dtype: str, shape: Shape, device: str) -> str | None:
 def is_stored_on(dtype: str, device: str) -> bool:
     """Whether a backend on `device` stores some layer in `dtype`."""
     return any(dtype in support.dtypes and device in support.devices for support in SUPPORT)
+
+
+def is_stored_as(dtype: str, stored: str) -> bool:
+    """Whether a backend takes `dtype` and gives the cache the layout of `stored` instead."""
+    return any(dtype in support.dtypes and support.stored_as == stored for support in SUPPORT)

@@ -14,6 +14,7 @@ from kveval.formats.backends import (
     Shape,
     Support,
     devices_of,
+    is_stored_as,
     is_stored_on,
     stored_dtype,
 )
@@ -116,3 +117,9 @@ def test_devices() -> None:
     assert devices_of("gpu") == GENERATIONS
     assert devices_of("hopper") == ("hopper",)
     assert {one for name in DEVICES for one in devices_of(name)} == {*GENERATIONS, "cpu"}
+
+
+def test_what_is_stored_as_something_else() -> None:
+    assert is_stored_as("fp8", "fp8_ds_mla")
+    assert not is_stored_as("fp8", "nvfp4_ds_mla")
+    assert not is_stored_as("int8_per_token_head", "fp8_ds_mla")

@@ -22,6 +22,7 @@ from kveval.engines.process import ServerProcess, check_port, free_port
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm import facts as engine_facts
 from kveval.engines.vllm.findings import judge_facts
+from kveval.engines.vllm.log import status_of
 from kveval.errors import EngineError, UsageError
 from kveval.models.cache_scheme import checkpoint_cache_dtype
 from kveval.run.facts import Facts, Finding
@@ -40,17 +41,6 @@ _HINTS = (
     (r"operator torchvision::nms does not exist", "`pip uninstall torchvision torchaudio torchcodec`"),
     (r"error: (?:unrecognized arguments|argument)\b.*", "the engine does not know this flag; see engine.args"),
 )  # fmt: skip
-
-# What vLLM logs while it starts, the latest first, and what it is doing then.
-_STATUS = (
-    ("Application startup complete", "ready"),
-    ("init engine", "warming up"),
-    ("KV cache size", "warming up"),
-    ("Loading weights took", "allocating the KV cache"),
-    ("Starting to load model", "loading weights"),
-    ("Initializing a V1 LLM engine", "starting workers"),
-    ("non-default args", "reading the model's configuration"),
-)
 
 
 class VLLMEngine:
@@ -196,11 +186,6 @@ class VLLMEngine:
         await self.process.stop()
         if self.forced_results is not None:
             shutil.rmtree(self.forced_results, ignore_errors=True)
-
-
-def status_of(log: str) -> str:
-    """Says what a starting server is doing, from its log."""
-    return next((status for marker, status in _STATUS if marker in log), "importing vLLM")
 
 
 def open_vllm(plan: ServerPlan, variant: ResolvedVariant, log_path: Path) -> VLLMEngine:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,37 +10,10 @@ from prometheus_client import Metric
 
 from kveval.engines.metrics import cache_facts, metric_families, speculation_counters
 from kveval.engines.variants import ResolvedVariant
+from kveval.engines.vllm.log import log_facts, scales_are_1, speculative_method
 from kveval.formats.registry import CACHE_DTYPES
 from kveval.models.weights import count_scales
 from kveval.run.facts import Facts, Scales
-
-
-def log_facts(log: str) -> dict[str, Any]:
-    """Reads what only the engine's log says: backend, eager or graphs, model dtype, device."""
-    facts: dict[str, Any] = {}
-    backends = re.findall(r"Using (?:AttentionBackendEnum\.)?([A-Z][A-Z0-9_]+) (?:attention )?backend\b", log)
-    if backends:
-        facts["attention_backend"] = backends[0]
-    config = re.search(r"Initializing a V1 LLM engine \((?:v([^)]+))\) with config: (.*)", log)
-    if config:
-        line = config[2]
-        for key, pattern in (("model_dtype", r"\bdtype=torch\.(\w+)"), ("device", r"\bdevice_config=(\w+)")):
-            match = re.search(pattern, line)
-            if match:
-                facts[key] = match[1]
-        eager = re.search(r"\benforce_eager=(True|False)", line)
-        if eager:
-            facts["execution"] = "eager" if eager[1] == "True" else "graphs"
-    batched = re.search(r"max_num_batched_tokens[=:\s]+(\d+)", log)
-    if batched:
-        facts["max_num_batched_tokens"] = int(batched[1])
-    memory = re.search(r"Available KV cache memory: ([\d.]+) GiB", log)
-    if memory:
-        facts["kv_cache_gib"] = float(memory[1])
-    if facts.get("device") == "cpu" and "attention_backend" not in facts:
-        # The CPU platform logs no backend for ordinary attention (vllm/platforms/cpu.py).
-        facts["attention_backend"] = "CPU_ATTN"
-    return facts
 
 
 def speculation_facts(families: Iterable[Metric], log: str) -> dict[str, Any]:
@@ -50,8 +22,7 @@ def speculation_facts(families: Iterable[Metric], log: str) -> dict[str, Any]:
     tokens = sum(name.startswith("spec_accepted_at_") for name in speculation_counters(families))
     if not tokens:
         return {}
-    method = re.search(r"speculative_config=SpeculativeConfig\(method='(\w+)'", log)
-    return {"speculative_tokens": tokens, "speculative_method": method[1] if method else None}
+    return {"speculative_tokens": tokens, "speculative_method": speculative_method(log)}
 
 
 def scales_in_force(variant: ResolvedVariant, effective_dtype: str | None, model: Path, log: str) -> Scales:
@@ -64,7 +35,7 @@ def scales_in_force(variant: ResolvedVariant, effective_dtype: str | None, model
         return "unknown"
     if entry.scaling != "per_tensor":
         return entry.scaling
-    if "Using KV cache scaling factor 1.0" in log:
+    if scales_are_1(log):
         return "1.0"
     found = count_scales(model)
     return "unknown" if found is None else "calibrated" if found else "1.0"
@@ -84,22 +55,21 @@ def assemble(
     emulation_live: bool | None,
 ) -> Facts:
     """Puts the facts together from the server's answers (/version, /metrics, /v1/models) and its log."""
-    cache = cache_facts(metrics_text)
-    from_log = log_facts(log) | speculation_facts(metric_families(metrics_text), log)
+    # What a worker says goes before what the server was told.
+    told = cache_facts(metrics_text) | log_facts(log) | speculation_facts(metric_families(metrics_text), log)
     served: dict[str, Any] = next(iter(models.get("data", [])), {})
     for flag in ("max_num_seqs", "max_num_batched_tokens"):
         value = engine_args.get(flag.replace("_", "-"), engine_args.get(flag))
         if str(value).isdigit():
-            from_log[flag] = int(value)
+            told[flag] = int(value)
     return Facts(
         engine_version=version,
         requested_cache_dtype=variant.kv_cache_dtype,
         storage="emulated" if variant.emulate else "native",
         emulation=emulation_label,
         emulation_live=emulation_live,
-        scales=scales_in_force(variant, cache.get("effective_cache_dtype"), model, log),
+        scales=scales_in_force(variant, told.get("effective_cache_dtype"), model, log),
         max_model_len=served.get("max_model_len"),
         startup_seconds=round(startup_seconds, 1),
-        **cache,
-        **from_log,
+        **told,
     )

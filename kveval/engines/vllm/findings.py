@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kveval.engines.base import auto_finding, cache_findings, changed_findings
 from kveval.engines.variants import LEAST_CAPACITY_RATIO, ResolvedVariant
+from kveval.formats.backends import is_stored_as
 from kveval.formats.registry import CACHE_DTYPES, CPU_DTYPES, is_model_dtype, is_same_format, is_unquantized
 from kveval.run.facts import Facts, Finding
 
@@ -46,7 +47,7 @@ def _dtype_findings(facts: Facts, variant: ResolvedVariant, checkpoint_dtype: st
         message = f"the server does not report its cache dtype; {requested} was asked for"
         yield Finding.warning("dtype_unknown", message)
     elif not is_same_format(requested, effective) and requested != "auto":
-        yield Finding.error("dtype_mismatch", f"{requested} was asked for, the server stores {effective}")
+        yield _other_dtype(requested, effective, facts.model_dtype)
     if stored not in CACHE_DTYPES:
         yield Finding.warning("unknown_format", _unknown_format(stored, facts.kv_capacity_ratio))
     if facts.device == "cpu" and stored not in CPU_DTYPES:
@@ -54,6 +55,17 @@ def _dtype_findings(facts: Facts, variant: ResolvedVariant, checkpoint_dtype: st
     if variant.role == "baseline" and effective is not None and not is_unquantized(effective):
         message = f"the baseline's cache is {effective}: there is nothing to compare with"
         yield Finding.error("baseline_quantized", message)
+
+
+def _other_dtype(requested: str, effective: str, model_dtype: str | None) -> Finding:
+    """Reports a cache that has another dtype than was asked for. Some models rename it, and store the same."""
+    if not is_unquantized(requested) and is_stored_as(requested, effective):
+        message = f"{requested} was asked for, and vLLM stores it as {effective} for this model"
+        return Finding.info("dtype_stored_as", message)
+    if effective == "auto" and is_model_dtype(requested) and model_dtype in (None, requested):
+        message = f"the model turns {requested} into auto, its own dtype, which is {model_dtype or 'not known'}"
+        return (Finding.warning if model_dtype is None else Finding.info)("dtype_auto", message)
+    return Finding.error("dtype_mismatch", f"{requested} was asked for, the server stores {effective}")
 
 
 def _unknown_format(dtype: str, capacity_ratio: float | None) -> str:

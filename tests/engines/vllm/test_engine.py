@@ -12,7 +12,6 @@ from support.launched import FAKE, Maker, start
 
 from kveval.config.engine import flags
 from kveval.engines.variants import Device
-from kveval.engines.vllm.engine import status_of
 from kveval.errors import EngineError
 
 
@@ -73,21 +72,6 @@ async def test_a_server_that_comes_up_late(engine_of: Maker) -> None:
     assert told[-1] == "starting workers"
     assert engine.process.log().startswith("(EngineCore")
     assert engine.process.log_path.read_text().startswith(f"$ {sys.executable} {FAKE} ")
-
-
-@pytest.mark.parametrize(
-    ("lines", "status"),
-    [
-        ([], "importing vLLM"),
-        (["INFO [api_utils.py:286] non-default args: {'port': 1}"], "reading the model's configuration"),
-        (["Initializing a V1 LLM engine (v0.32.0)", "Starting to load model /m..."], "loading weights"),
-        (["Starting to load model /m...", "Loading weights took 0.28 seconds"], "allocating the KV cache"),
-        (["Loading weights took 0.28 seconds", "CPU KV cache size: 45,050 tokens"], "warming up"),
-        (["init engine (profile, create kv cache, warmup model) took 0.90 s"], "warming up"),
-    ],
-)
-def test_what_a_starting_server_is_doing(lines: list[str], status: str) -> None:
-    assert status_of("\n".join(lines)) == status
 
 
 async def test_facts_of_a_running_server(engine_of: Maker) -> None:

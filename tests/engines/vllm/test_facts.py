@@ -6,65 +6,16 @@ from typing import Any
 import pytest
 from support.model_folder import write_safetensors
 from support.variants import variant
+from support.vllm_logs import CPU_LOG
 
 from kveval.engines.variants import Device
-from kveval.engines.vllm.facts import Facts, assemble, log_facts, scales_in_force, speculation_facts
-
-# Lines of vLLM 0.32.0 on CPU; the configuration line is shortened in the middle.
-CPU_LOG = """\
-(EngineCore pid=11886) INFO 11-29 17:22:59 [core.py:133] Initializing a V1 LLM engine (v0.32.0) with config: \
-model='/models/smollm2', speculative_config=None, tokenizer='/models/smollm2', dtype=torch.bfloat16, \
-max_seq_len=2104, quantization=None, enforce_eager=True, kv_cache_dtype=fp8, device_config=cpu, seed=0, \
-enable_prefix_caching=True, compilation_config={'backend': 'inductor', 'compile_ranges_endpoints': [2048]}
-(Worker pid=11709) INFO 11-29 17:22:10 [parallel_state.py:1906] world_size=1 rank=0 local_rank=0 backend=gloo
-(EngineCore pid=11687) INFO 11-29 17:22:12 [kv_cache_utils.py:2327] CPU KV cache size: 45,050 tokens, \
-Maximum concurrency for 2,104 tokens per request: 21.41x
-Triton is installed, but doesn't include CPU backend. Disabling Triton.
-"""
-
-GPU_LOG = """\
-INFO 01-01 00:00:00 [core.py:133] Initializing a V1 LLM engine (v0.32.0) with config: model='/m', \
-dtype=torch.float16, enforce_eager=False, kv_cache_dtype=int8_per_token_head, device_config=cuda, seed=0
-INFO 01-01 00:00:01 [cuda.py:300] Using TRITON_ATTN attention backend out of potential backends: \
-['TRITON_ATTN', 'FLEX_ATTENTION'].
-INFO 01-01 00:00:02 [scheduler.py:200] Chunked prefill is enabled with max_num_batched_tokens=8192.
-"""
+from kveval.engines.vllm.facts import Facts, assemble, scales_in_force, speculation_facts
 
 METRICS = """\
 # TYPE vllm:cache_config_info gauge
 vllm:cache_config_info{block_size="128",cache_dtype="fp8",enable_prefix_caching="True",engine="0",\
 kv_cache_dtype_skip_layers="[]",kv_cache_max_concurrency="42.8",kv_cache_size_tokens="90112",num_gpu_blocks="704"} 1.0
 """
-
-
-def test_the_log_on_cpu_names_no_backend() -> None:
-    assert log_facts(CPU_LOG) == {
-        "model_dtype": "bfloat16", "device": "cpu", "execution": "eager", "attention_backend": "CPU_ATTN",
-    }  # fmt: skip
-
-
-def test_the_log_on_gpu() -> None:
-    assert log_facts(GPU_LOG) == {
-        "model_dtype": "float16", "device": "cuda", "execution": "graphs", "attention_backend": "TRITON_ATTN",
-        "max_num_batched_tokens": 8192,
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("line", "backend"),
-    [
-        ("INFO [cuda.py:1] Using FLASH_ATTN backend.", "FLASH_ATTN"),
-        ("INFO [cuda.py:1] Using AttentionBackendEnum.FLASHINFER backend.", "FLASHINFER"),
-        ("INFO [x.py:1] Using Triton backend.", None),
-        ("INFO [x.py:1] Using LBHNC KV cache layout.", None),
-    ],
-)
-def test_backends_in_other_words(line: str, backend: str | None) -> None:
-    assert log_facts(line).get("attention_backend") == backend
-
-
-def test_an_empty_log_says_nothing() -> None:
-    assert log_facts("") == {}
 
 
 def test_scales_in_force(tmp_path: Path) -> None:
@@ -113,6 +64,15 @@ def test_assembled_from_what_a_real_server_answers(tmp_path: Path) -> None:
         prefix_caching=True, execution="eager", max_model_len=2104, max_num_seqs=64, skip_layers="[]",
         model_dtype="bfloat16", startup_seconds=33.3,
     )  # fmt: skip
+
+
+def test_a_worker_knows_better_than_the_server_what_it_stores(tmp_path: Path) -> None:
+    assembled = assemble(
+        variant(), version=None, metrics_text=METRICS, models={}, model=tmp_path, startup_seconds=1.0, engine_args={},
+        log="INFO [mla_attention.py:529] Using fp8_ds_mla KV cache format for FLASHMLA_SPARSE backend.",
+        emulation_label=None, emulation_live=None,
+    )  # fmt: skip
+    assert (assembled.effective_cache_dtype, assembled.scales) == ("fp8_ds_mla", "dynamic")
 
 
 @pytest.mark.parametrize(

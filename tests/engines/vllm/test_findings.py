@@ -97,6 +97,31 @@ def test_a_cache_the_cpu_engine_corrupts_is_an_error_however_it_was_launched() -
     assert codes(running.model_copy(update={"device": "cuda"}), variant("int8", device=Device("cuda"))) == {}
 
 
+@pytest.mark.parametrize(
+    ("requested", "changes", "expected"),
+    [
+        ("bfloat16", {"effective_cache_dtype": "auto"}, {"dtype_auto": "info"}),
+        ("bfloat16", {"effective_cache_dtype": "auto", "model_dtype": None}, {"dtype_auto": "warning"}),
+        ("bfloat16", {"effective_cache_dtype": "auto", "model_dtype": "float16"}, {"dtype_mismatch": "error"}),
+        (
+            "bfloat16", {"effective_cache_dtype": "fp8_ds_mla"},
+            {"dtype_mismatch": "error", "baseline_quantized": "error"},
+        ),
+    ],
+)  # fmt: skip
+def test_a_baseline_whose_model_stores_it_by_another_name(
+    requested: str, changes: dict[str, Any], expected: dict[str, str]
+) -> None:
+    """DeepSeek V3.2 turns bfloat16 into auto, and some GPUs turn that into FP8."""
+    running = BASELINE.model_copy(update=changes)
+    assert codes(running, variant("plain", "baseline", kv_cache_dtype=requested), None) == expected
+
+
+def test_fp8_of_sparse_latent_layers_is_stored_as_fp8_ds_mla() -> None:
+    assert codes(facts(effective_cache_dtype="fp8_ds_mla"), variant(device=GPU)) == {"dtype_stored_as": "info"}
+    assert codes(facts(effective_cache_dtype="nvfp4_ds_mla"), variant(device=GPU)) == {"dtype_mismatch": "error"}
+
+
 @pytest.mark.parametrize(("stored", "computes"), [("bfloat16", "float16"), ("float16", "bfloat16")])
 def test_a_cache_of_another_dtype_than_the_models_is_an_error(stored: str, computes: str) -> None:
     running = BASELINE.model_copy(
