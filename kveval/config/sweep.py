@@ -19,6 +19,30 @@ from kveval.config.variant import VariantConfig, expand_variant
 from kveval.errors import ConfigError, nearest
 
 
+class DivergenceConfig(StrictModel):
+    """Along what texts the divergence of every variant from the baseline is measured: the configuration's `divergence`.
+
+    Attributes:
+        samples: prompts after which the baseline writes an output that all variants are then made to write, spread over
+            context lengths.
+        tokens: how many are forced along each output, and at the end of each text.
+        top_k: the baseline's most likely tokens whose probability is read at every step. All others count as one.
+        texts: files with text of your own. The last `tokens` of each are forced, and all before them is the prompt.
+    """
+
+    samples: Annotated[int, Field(ge=0, le=10_000)] = 8
+    tokens: Annotated[int, Field(gt=0, le=1 << 20)] = 256
+    top_k: Annotated[int, Field(gt=0, le=1 << 14)] = 256
+    texts: list[AbsolutePath] = []
+
+    @model_validator(mode="after")
+    def _something_once(self) -> DivergenceConfig:
+        if not (self.samples or self.texts):
+            raise ValueError("samples, texts: 0 and empty; use a number of samples, or a file in texts")
+        check_listed_once("texts", self.texts)
+        return self
+
+
 class SweepConfig(StrictModel):
     """Everything that decides a sweep.
 
@@ -30,6 +54,7 @@ class SweepConfig(StrictModel):
         accept_findings: codes of error findings that do not stop a variant.
         cold_check: samples asked once more without the prefix cache: how many, or their share; 0 for none.
         load: also measure the speed of every server once its samples are answered; None to leave it out.
+        divergence: also measure how far every variant moves from the baseline along a text; None to leave it out.
         include_path: a folder with more task files. Builders and scorers they name are imported and run.
     """
 
@@ -54,6 +79,7 @@ class SweepConfig(StrictModel):
     requests: RequestsConfig = RequestsConfig()
     judge: Policy = Policy()
     load: LoadConfig | None = None
+    divergence: DivergenceConfig | None = None
     out: Path | None = None
 
     @model_validator(mode="after")

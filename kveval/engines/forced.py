@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -64,15 +65,36 @@ class ForcedDecoder:
         self.temperature = temperature
 
     async def force(
-        self, prompt_ids: np.ndarray, token_ids: Sequence[int], *, cache_salt: str | None = None
+        self,
+        prompt_ids: np.ndarray,
+        token_ids: Sequence[int],
+        *,
+        top_k: int = 0,
+        read_ids: np.ndarray | None = None,
+        cache_salt: str | None = None,
     ) -> ForcedResult:
         """Makes the engine write `token_ids` after the prompt, and returns what the model said of each.
+
+        Args:
+            top_k: how many of the most likely tokens to keep at every step.
+            read_ids: int32 [tokens, k], other tokens whose probability to read at every step.
 
         Raises:
             ForcedDecodeError: the request failed, the engine wrote something else, or there is no result.
         """
-        result, _ = await self._force(prompt_ids, ForcedOutput(list(token_ids), self.temperature), cache_salt)
-        return result
+        if read_ids is None:
+            return (await self._force(prompt_ids, self._output(token_ids, top_k), cache_salt))[0]
+        # Each engine reads its own folder, so the ids that another engine found are put there.
+        name = uuid.uuid4().hex
+        nothing = np.zeros(0, np.float32)
+        ForcedResult(nothing, nothing.astype(np.int32), top_ids=read_ids).write(self._folder, name)
+        try:
+            return (await self._force(prompt_ids, self._output(token_ids, top_k, name), cache_salt))[0]
+        finally:
+            ForcedResult.remove(self._folder, name)
+
+    def _output(self, token_ids: Sequence[int], top_k: int, read_ids: str | None = None) -> ForcedOutput:
+        return ForcedOutput(list(token_ids), self.temperature, top_k, read_ids)
 
     async def _force(
         self, prompt_ids: np.ndarray, forced: ForcedOutput, cache_salt: str | None

@@ -15,6 +15,7 @@ from kveval.engines.variants import ResolvedVariant
 from kveval.errors import EngineError, FactsChangedError, FactsError, ResumeError
 from kveval.measure.asker import Remaining, SampleAsker, ServerBrokenError, Work
 from kveval.measure.cold import ColdStage
+from kveval.measure.divergence.stage import DivergenceStage
 from kveval.measure.haystacks import group_by_haystack, spread_over_time, tokens_to_compute
 from kveval.measure.manifest_file import ManifestFile
 from kveval.measure.plan.asked_again import cold_tokens
@@ -111,7 +112,7 @@ class _Sweep:
         self._manifest = manifest
         self._reporter = reporter
         self._cold = ColdStage(plan, run, manifest.manifest, reporter, retry_errors=retry_errors)
-        self._stages = [self._cold, *stages]
+        self._stages: list[Stage] = [self._cold, DivergenceStage(plan, run, manifest.manifest, reporter), *stages]
         self._open_engine = open_engine
         self._tokens = tokens_to_compute(plan.samples)
         in_order = spread_over_time(group_by_haystack(plan.samples))
@@ -136,9 +137,8 @@ class _Sweep:
         return self._manifest.manifest
 
     def _begin_progress(self) -> None:
-        variants = self._plan.variants
-        total = sum(self._weight(self._plan.samples_of(v), self._cold.samples_of(v)) for v in variants)
-        left = sum(self._weight(self._missing[v.name], self._cold.missing(v)) for v in variants)
+        total = sum(self._weight(self._plan.samples_of(v), self._cold.samples_of(v)) for v in self._plan.variants)
+        left = sum(self._weight(self._missing[v.name], self._cold.missing(v)) for v in self._plan.variants)
         self._reporter.begin(total, total - left)
 
     def _weight(self, samples: Sequence[Sample], cold: Sequence[Sample]) -> int:

@@ -45,8 +45,8 @@ class ForcedRequest:
         self._folder = folder
         n, k = len(forced.token_ids), forced.top_k
         self._read_ids = None if forced.read_ids is None else ForcedResult.read(folder, forced.read_ids).top_ids
-        if self._read_ids is not None and len(self._read_ids) < n:
-            raise ValueError(f"{len(self._read_ids)} rows of ids to read along {n} tokens")
+        if self._read_ids is not None and (self._read_ids.ndim != 2 or len(self._read_ids) < n):
+            raise ValueError(f"ids to read of shape {self._read_ids.shape} along {n} tokens")
         self._logprobs = np.full(n, np.nan, np.float32)
         self._argmax_ids = np.zeros(n, np.int32)
         self._top_ids, self._top_logprobs = np.zeros((n, k), np.int32), np.full((n, k), np.nan, np.float32)
@@ -81,8 +81,11 @@ class ForcedRequest:
             self._top_ids[position, : len(kept)] = kept.cpu().numpy()
             self._top_logprobs[position, : len(kept)] = top.values.float().cpu().numpy()
         if self._read_ids is not None:
-            kept = torch.from_numpy(self._read_ids[position].astype(np.int64)).to(logprobs.device)
-            self._read_logprobs[position] = logprobs[kept].float().cpu().numpy()
+            ids = self._read_ids[position].astype(np.int64)
+            # Another checkpoint may have a smaller vocabulary. An index beyond it would end the engine.
+            is_known = (ids >= 0) & (ids < len(logprobs))
+            kept = torch.from_numpy(ids[is_known]).to(logprobs.device)
+            self._read_logprobs[position, is_known] = logprobs[kept].float().cpu().numpy()
         if kept is not None:
             rest = logprobs.clone()
             rest[kept] = -torch.inf

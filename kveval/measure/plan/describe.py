@@ -49,7 +49,7 @@ def describe(plan: Plan) -> dict[str, Any]:
             for v in plan.variants
         ],
         "notes": [
-            *speculation_notes(plan.variants), *(finding.message for finding in plan.findings)
+            *speculation_notes(plan.variants), *(finding.message for finding in plan.findings), *_divergence(plan)
         ],
         "cells": _cell_rows(plan),
         "samples": len(plan.samples),
@@ -66,6 +66,17 @@ def describe(plan: Plan) -> dict[str, Any]:
         "max_model_len": plan.max_model_len,
         "estimate": _estimate(plan, passes * (shared + output) + cold_prefill + cold_output),
     }  # fmt: skip
+
+
+def _divergence(plan: Plan) -> list[str]:
+    """Says what the divergence adds. Its requests are no part of the others' numbers."""
+    if not plan.texts:
+        return []
+    forced, prompts = (sum(values) for values in zip(*((t.tokens, len(t.prompt_ids)) for t in plan.texts), strict=True))
+    return [
+        f"divergence: every variant is made to write {len(plan.texts)} texts, {forced:,} tokens after {prompts:,} "
+        "prompt tokens; the baseline writes outputs itself first, so it takes twice the time"
+    ]
 
 
 def _asked_again(samples: list[Sample]) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kveval.config.load import LoadConfig
 from kveval.engines.smoke import OUTPUT_TOKENS
 from kveval.errors import PlanError
+from kveval.measure.divergence.texts import PlannedText
 from kveval.tasks.sample import Sample
 
 SPARE_TOKENS = 8
@@ -45,17 +46,22 @@ def check_load_fits(load: LoadConfig, limits: Iterable[TokenLimit]) -> None:
 
 
 def longest_request(
-    samples: Iterable[Sample], load: LoadConfig | None, limits: Sequence[TokenLimit], forced_tokens: Mapping[str, int]
+    samples: Iterable[Sample],
+    load: LoadConfig | None,
+    limits: Sequence[TokenLimit],
+    forced_tokens: Mapping[str, int],
+    texts: Iterable[PlannedText] = (),
 ) -> int:
     """Returns the tokens of the longest prompt and its output together, and no fewer than smoke questions need.
 
     Args:
         forced_tokens: of the longest text that is forced for a sample, by its id.
+        texts: what every variant is made to write.
     """
     longest = max(
         len(sample.prompt) + max(sample.max_output_tokens, OUTPUT_TOKENS, forced_tokens.get(sample.sample_id, 0))
         for sample in samples
     )
-    longest = max(longest, load.longest_tokens if load else 0)
-    # Only a forced text may be too long for a limit: its sample then has no expected score.
+    longest = max(longest, load.longest_tokens if load else 0, *(text.total_tokens for text in texts))
+    # Only a sample's forced text may be too long for a limit: the sample then has no expected score.
     return min([max(longest + SPARE_TOKENS, _LEAST_MODEL_LEN), *(limit.tokens for limit in limits)])

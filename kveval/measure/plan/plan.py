@@ -9,6 +9,7 @@ from kveval.engines.base import Installation
 from kveval.engines.emulation import emulation_findings
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm.reasoning_parsers import parser_markers
+from kveval.measure.divergence.texts import PlannedText, plan_texts
 from kveval.measure.plan.asked_again import aa_sample_ids, cold_samples
 from kveval.measure.plan.limits import longest_request
 from kveval.measure.plan.prompts import Route, plan_prompts
@@ -41,6 +42,7 @@ class Plan:
         samples: every sample of the run, the same for all variants.
         references: what is forced for each sample that has a reference, by its id.
         aa_sample_ids: what the A/A run asks: whole haystacks.
+        texts: what every variant is made to write, to see how far it moves from the baseline.
         max_model_len: tokens of the longest prompt and its output together, forced ones too, and no fewer than smoke
             questions need.
     """
@@ -58,6 +60,7 @@ class Plan:
     samples: list[Sample]
     references: dict[str, PlannedReferences]
     aa_sample_ids: frozenset[str]
+    texts: list[PlannedText]
     max_model_len: int
 
     def samples_of(self, variant: ResolvedVariant) -> list[Sample]:
@@ -98,6 +101,10 @@ def make_plan(config: SweepConfig, installation: Installation) -> Plan:
     references = plan_references(config, samples, tasks, prompts)
     # Nothing is forced on servers that run already.
     forced_tokens = {} if config.is_attached else {one: planned.most_tokens for one, planned in references.items()}
+    texts = plan_texts(config.divergence, samples, prompts.format, config.seed)
+    for limit in variants.limits:
+        for text in texts:
+            limit.check(text.where, len(text.prompt_ids), text.tokens)
     return Plan(
         config=config,
         installation=installation,
@@ -112,5 +119,6 @@ def make_plan(config: SweepConfig, installation: Installation) -> Plan:
         samples=samples,
         references=references,
         aa_sample_ids=aa_sample_ids(samples, config.aa_share),
-        max_model_len=longest_request(samples, config.load, variants.limits, forced_tokens),
+        texts=texts,
+        max_model_len=longest_request(samples, config.load, variants.limits, forced_tokens, texts),
     )
