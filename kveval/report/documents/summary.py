@@ -12,6 +12,7 @@ from kveval.judge.comparison.headline import headlines
 from kveval.judge.comparison.judgement import Judgement, judge_run
 from kveval.judge.comparison.own_score import kinds_of, own_score, temperature_of
 from kveval.judge.comparison.scope import scopes
+from kveval.judge.divergence.of_run import divergences
 from kveval.judge.evidence.cold import ColdComparison, cold_comparisons
 from kveval.judge.run_data import RunData, load_run
 from kveval.report.documents.rows import comparison_part, comparison_row, variant_row
@@ -27,7 +28,7 @@ def summary(run_dir: Path, policy: Policy | None = None) -> dict[str, Any]:
     """Returns the run as a strict JSON document.
 
     Its keys are ``version, run_id, status, partial, baseline, policy, problems, headlines, variants, rows,
-    speculation`` and ``prefix_cache``. There is one row per variant and context length, and one overall
+    speculation, prefix_cache`` and ``divergence``. There is one row per variant and context length, and one overall
     (``context_length`` None). The baseline has one for each kind of score (``evidence``). Scores are in [0, 1],
     differences in [-1, 1] (candidate - baseline). None stands beside a reason.
 
@@ -49,6 +50,7 @@ def summary(run_dir: Path, policy: Policy | None = None) -> dict[str, Any]:
         "rows": [*_baseline_rows(run, judgement), *_rows(run, judgement)],
         "speculation": [_speculation(one) for one in speculating_variants(run, judgement)],
         "prefix_cache": [_cold(check) for check in cold_comparisons(run)],
+        "divergence": [asdict(one) for one in divergences(run)],
     }
 
 

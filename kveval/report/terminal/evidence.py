@@ -1,12 +1,14 @@
-"""What speculative decoding and the prefix cache change, in a terminal."""
+"""What speculative decoding and the prefix cache change, and how far variants move along a text, in a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.text import Text
 
+from kveval.judge.divergence.of_run import VariantDivergence
+from kveval.judge.divergence.summary import Estimate
 from kveval.judge.evidence.cold import ColdComparison
 from kveval.judge.evidence.speculation import Speculation
 from kveval.report.labels import difference_label, flips_in_words
@@ -94,3 +96,35 @@ def _not_compared(check: ColdComparison) -> str:
     }
     listed = ", ".join(f"{count} {reason}" for reason, count in reasons.items() if count)
     return f" (not compared: {listed})" if listed else ""
+
+
+def divergence_lines(rows: Sequence[VariantDivergence]) -> Iterator[RenderableType]:
+    """Shows how far every variant moves from the baseline along the same text."""
+    for row in rows:
+        of = {"output": "the baseline's output", "text": "the given texts"}[row.kind]
+        note = {"aa": " (A/A)", "control": " (control)"}.get(row.role, "")
+        yield Text.assemble((visible(row.variant), "bold"), f"{note} along {of}: {_divergence_label(row)}")
+        if row.growth is not None and row.growth.word in ("grows", "shrinks"):
+            yield indented(f"the divergence {row.growth.word} along a text, by {row.growth.kld:+.2g} nats")
+    if rows:
+        yield Text("KLD in nats at temperature 1, a lower bound: all tokens not kept count as one", style="dim")
+
+
+def _divergence_label(row: VariantDivergence) -> str:
+    """'mean KLD at least 0.0069 ± 0.0004, largest 0.14, same top token 99.2% ± 0.3%, ... (8 of 8 texts, ...)'."""
+    summary = row.summary
+    left_out = f", {row.broken} broken or of other tokens" if row.broken else ""
+    if summary is None:
+        what = "no probability is a number" if row.compared else "not measured"
+        return f"{what} ({row.compared} of {row.planned} texts{left_out})"
+    top_se = "" if summary.same_top.se is None else f" ± {summary.same_top.se:.1%}"
+    excluded = f", {summary.excluded:,} without a number left out" if summary.excluded else ""
+    return (
+        f"mean KLD at least {_estimate(summary.kld_mean)}, largest {summary.kld_max:.2g}, same top token "
+        f"{summary.same_top.value:.1%}{top_se}, perplexity x {_estimate(summary.ppl_ratio, '.4f')} "
+        f"({row.compared} of {row.planned} texts{left_out}, {summary.tokens:,} tokens{excluded})"
+    )
+
+
+def _estimate(one: Estimate, form: str = ".2g") -> str:
+    return f"{one.value:{form}}" + ("" if one.se is None else f" ± {one.se:.1g}")

@@ -18,6 +18,7 @@ from kveval.judge.comparison.judgement import Judgement, judge_run
 from kveval.judge.comparison.own_score import kinds_of, own_score, temperature_of
 from kveval.judge.comparison.scope import Scope, scopes
 from kveval.judge.comparison.verdict import points
+from kveval.judge.divergence.of_run import divergences
 from kveval.judge.evidence.cold import cold_comparisons
 from kveval.judge.run_data import RunData, load_run
 from kveval.report.endpoints import asked_of_baseline, attribution_labels, contradiction
@@ -30,7 +31,7 @@ from kveval.report.labels import (
     with_word,
 )
 from kveval.report.sections.speculation.section import speculating_variants
-from kveval.report.terminal.evidence import cold_lines, speculation_lines
+from kveval.report.terminal.evidence import cold_lines, divergence_lines, speculation_lines
 from kveval.report.terminal.layout import STYLES, indented, not_judged
 from kveval.report.text import visible
 from kveval.run.manifest import VariantRun
@@ -62,6 +63,7 @@ def summary_table(run_dir: Path, policy: Policy | None = None) -> RenderableType
         parts += speculation_lines(one)
     for check in cold_comparisons(run):
         parts += cold_lines(check)
+    parts += divergence_lines(divergences(run))
     return Stack(*parts)
 
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from rich.console import Console
+from support.divergences import add_divergence
+from support.make_run import GOOD, make_run, make_samples
 
+from kveval.judge.divergence.of_run import divergences
 from kveval.judge.evidence.cold import ColdComparison
 from kveval.judge.evidence.speculation import Speculation, drafts
+from kveval.judge.run_data import load_run
 from kveval.report.sections.speculation.section import SpeculatingVariant
-from kveval.report.terminal.evidence import acceptance_label, cold_label, partner_label
+from kveval.report.terminal.evidence import acceptance_label, cold_label, divergence_lines, partner_label
 
 COUNTERS = {
     "spec_drafts": 100.0, "spec_draft_tokens": 400.0, "spec_accepted_tokens": 150.0, "spec_accepted_at_0": 90.0,
@@ -56,3 +63,32 @@ def test_what_came_from_the_cache_and_what_could_not_be_compared() -> None:
         "2 lost, 1 gained (not compared: 1 unanswered, 1 not cold the second time)"
     )
     assert cold_label(cold(asked=0)) == "60% of prompt tokens from the prefix cache, planned 62%"
+
+
+def lines_of(run: Path) -> str:
+    console = Console(width=400)
+    with console.capture() as captured:
+        for line in divergence_lines(divergences(load_run(run))):
+            console.print(line)
+    return captured.get()
+
+
+def test_divergence_is_a_line_with_its_bound_error_and_count(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", samples=make_samples(haystacks=2, questions=2), answers=GOOD)
+    assert lines_of(run) == ""
+    rows = add_divergence(run, {"same": 0.2}, growth=4.0)
+    (run / "divergence" / "same" / f"{rows[0].text_id}.npz").write_bytes(b"no")
+    printed = lines_of(run)
+    assert "same along the baseline's output: mean KLD at least 0." in printed
+    assert "(7 of 8 texts, 1 broken or of other tokens, 700 tokens)" in printed
+    assert "the divergence grows along a text, by +" in printed
+    assert "at temperature 1, a lower bound" in printed
+
+
+def test_divergence_without_numbers_is_never_a_zero(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", samples=make_samples(haystacks=2, questions=2), answers=GOOD)
+    add_divergence(run, {"same": np.nan}, texts=2)
+    assert "no probability is a number (2 of 2 texts)" in lines_of(run)
+    for path in (run / "divergence" / "same").iterdir():
+        path.unlink()
+    assert "not measured (0 of 2 texts)" in lines_of(run)

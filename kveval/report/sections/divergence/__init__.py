@@ -1,0 +1,1 @@
+"""How far each variant moves from the baseline along the same text."""
