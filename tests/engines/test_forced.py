@@ -40,6 +40,24 @@ async def test_the_probabilities_are_those_the_processor_left(tmp_path: Path) ->
     assert not any(tmp_path.iterdir())  # noqa: ASYNC240
 
 
+async def test_other_tokens_are_read_at_the_ids_that_another_engine_found(tmp_path: Path) -> None:
+    logits = np.random.default_rng(0).standard_normal((2, 9))
+    rows = {4: logits[0], 2: logits[1]}
+    logprobs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    async with ScriptedServer(always(Reply("free"))) as server:
+        server.force = forcing(tmp_path, reported=lambda _: -1.0, logits=lambda token: rows[token])
+        async with Client(server.base_url, "kveval", RequestsConfig(max_attempts=1), lambda: None) as client:
+            decoder = ForcedDecoder(client, tmp_path, 1.0)
+            kept = await decoder.force(PROMPT, [4, 2], top_k=3)
+            ids = np.array([[8, 0], [1, 5]], np.int32)
+            read = await decoder.force(PROMPT, [4, 2], read_ids=ids)
+    assert kept.top_ids is not None
+    assert kept.top_ids.tolist() == np.argsort(-logits, axis=1)[:, :3].tolist()
+    assert read.read_logprobs is not None
+    np.testing.assert_allclose(read.read_logprobs, np.take_along_axis(logprobs, ids, axis=1), rtol=1e-5)
+    assert list(tmp_path.iterdir()) == []  # noqa: ASYNC240
+
+
 @pytest.mark.parametrize(
     ("options", "kind"),
     [({"writes": lambda ids: [ids[0], *[1] * (len(ids) - 1)]}, "not_forced"), ({"leaves_result": False}, "no_result")],

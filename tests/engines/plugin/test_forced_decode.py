@@ -132,6 +132,23 @@ def test_the_most_likely_tokens_and_the_rest_add_up(module: Any, tmp_path: Path)
     np.testing.assert_allclose(read.read_logprobs, result.top_logprobs, rtol=1e-6)
 
 
+def test_ids_to_read_beyond_the_vocabulary_are_not_numbers_and_stop_nothing(module: Any, tmp_path: Path) -> None:
+    processor = module.ForcedDecode(None, torch.device("cpu"), False)
+    nothing = np.zeros(0, np.float32)
+    theirs = ForcedOutput([4])
+    ForcedResult(nothing, nothing, top_ids=np.array([[2, VOCABULARY, -1]], np.int32)).write(tmp_path, theirs.name)
+    forced = ForcedOutput([4], read_ids=theirs.name)
+    processor.update_state(update((0, params(forced), [1], [])))
+    step = logits(1)
+    processor.apply(step.clone())
+    read = ForcedResult.read(tmp_path, forced.name)
+    assert read.read_logprobs is not None
+    assert read.tail_logprobs is not None
+    wanted = torch.log_softmax(step[0], -1)[2]
+    np.testing.assert_allclose(read.read_logprobs[0], [wanted, np.nan, np.nan], rtol=1e-6)
+    assert np.exp(read.tail_logprobs[0]) == pytest.approx(1 - float(wanted.exp()), rel=1e-5)
+
+
 def test_the_second_model_runner_is_served_by_slots(module: Any, tmp_path: Path) -> None:
     """As vllm/v1/worker/gpu/sample/logits_processor/interface.py of vLLM 0.32 describes; no GPU ran it."""
     states = SimpleNamespace(prompt_len=SimpleNamespace(np=np.array([0, 0, 0, 100, 0])))
