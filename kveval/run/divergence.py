@@ -5,6 +5,7 @@
     divergence/
       texts.json              the texts, the same for all variants
       VARIANT/TEXT_ID.npz     one reading
+      VARIANT/TEXT_ID.failed  why there is none
 
 A text id is a hash of all that decides a reading, so a reading of something else has another name. Files that are read
 back are untrusted: names, types, shapes and sizes are checked before an array is made, and nothing is unpickled.
@@ -30,10 +31,15 @@ from kveval.run.storage import Stored, first_problem, storage, to_json, write_at
 
 # A text of a million tokens with 256 alternatives each.
 _MOST_BYTES = 1 << 30
-# What float32 makes of the logarithm of 1.
+# What float32 makes of the logarithm of 1, and of probabilities that add up to 1.
 _ROUNDING_NATS = 1e-3
+_SUM_ROUNDING = 1e-2
+_MOST_TOKENS = 1 << 31
+_MOST_REASON_BYTES = 1000
+_FAILED = ".failed"
 
 TextKind = Literal["output", "text"]
+Tokens = Annotated[int, Field(gt=0, lt=_MOST_TOKENS)]
 
 
 class DivergenceText(Stored):
@@ -50,9 +56,9 @@ class DivergenceText(Stored):
     kind: TextKind
     source: str
     cluster: str
-    context_length: Annotated[int, Field(gt=0)]
-    prompt_tokens: Annotated[int, Field(gt=0)]
-    tokens: Annotated[int, Field(gt=0)]
+    context_length: Tokens
+    prompt_tokens: Tokens
+    tokens: Tokens
 
 
 class DivergenceTexts(Stored):
@@ -112,10 +118,17 @@ class Reading:
             raise ValueError(f"kept_ids has the shape {self.kept_ids.shape} instead of {rows}")
         if any((values > _ROUNDING_NATS).any() for values in (self.kept_logprobs, self.logprobs, self.tail_logprobs)):
             raise ValueError("a probability is above 1")
+        if self._has_other_sum_than_1():
+            raise ValueError("the probabilities of a token do not add up to 1")
         if not 0 <= self.seconds[0] < np.inf:
             raise ValueError(f"seconds is {self.seconds[0]}")
         if len(self.kept_ids) and not np.array_equal(self.ids_sha256, ids_digest(self.token_ids, self.kept_ids)):
             raise ValueError("ids_sha256 is not that of its ids")
+
+    def _has_other_sum_than_1(self) -> bool:
+        """Whether kept tokens and tail are not the whole of some step. A step without numbers has no sum."""
+        sums = np.exp(np.column_stack([self.kept_logprobs, self.tail_logprobs]).astype(np.float64)).sum(axis=1)
+        return bool((np.abs(sums - 1) > _SUM_ROUNDING).any())
 
 
 _TYPES = {
@@ -154,9 +167,11 @@ class DivergenceFolder:
         except FileNotFoundError:
             return ()
         except OSError as error:
-            raise RunDirectoryError(f"{path}: not readable: {error}") from error
+            raise RunDirectoryError(f"{path}: cannot be read: {error.strerror}") from error
         except ValidationError as error:
-            raise RunDirectoryError(f"{path}: {first_problem(error)}") from error
+            raise RunDirectoryError(
+                f"{path}: {first_problem(error)}; `kveval sweep --resume` writes this file again"
+            ) from error
 
     def write(self, variant: str, text_id: str, reading: Reading) -> None:
         """Writes one reading whole or not at all."""
@@ -168,6 +183,23 @@ class DivergenceFolder:
             with unfinished.open("wb") as file:
                 np.savez_compressed(file, allow_pickle=False, **arrays)
             unfinished.replace(path)
+            path.with_suffix(_FAILED).unlink(missing_ok=True)
+
+    def write_failure(self, variant: str, text_id: str, reason: str) -> None:
+        """Notes why a text has no reading."""
+        path = self._file(variant, text_id).with_suffix(_FAILED)
+        with storage(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, reason[:_MOST_REASON_BYTES] + "\n")
+
+    def failure(self, variant: str, text_id: str) -> str | None:
+        """Returns why a text has no reading, on one line. None if nothing was noted."""
+        try:
+            with self._file(variant, text_id).with_suffix(_FAILED).open("rb") as file:
+                text = file.read(_MOST_REASON_BYTES)
+        except OSError:
+            return None
+        return " ".join(text.decode(errors="replace").split()) or None
 
     def read(self, variant: str, text_id: str) -> Reading | None:
         """Returns one reading, or None if there is none. Raises RunDirectoryError if its file is broken."""

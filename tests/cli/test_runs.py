@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from support.commands import Kveval, refused
+from support.divergences import add_divergence
+from support.make_run import GOOD, make_run
 from support.scripted import ScriptedEngines
 
 from kveval.run.directory import RunDirectory
@@ -30,6 +32,26 @@ def test_a_report_is_built_again(
 def test_a_report_of_no_run(kveval: Kveval, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     refused(kveval("report", "nowhere"), "nowhere: not a run directory (it has no manifest.json)")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[]", "{", '{"texts": [{}]}', "\0", "[" * 100_000, '{"texts": [], "a": NaN}', '"\\ud800"', '{"texts": null}'],
+)
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_a_broken_list_of_texts_is_one_line_that_names_it(
+    kveval: Kveval, tmp_path: Path, text: str, flags: tuple[str, ...]
+) -> None:
+    run = make_run(tmp_path / "run", answers=GOOD)
+    add_divergence(run, {"same": 0.2}, texts=1)
+    (run / "divergence" / "texts.json").write_text(text)
+    refused(kveval("report", run, *flags), "divergence/texts.json: ")
+
+
+def test_a_list_of_texts_that_cannot_be_opened_is_one_line(kveval: Kveval, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", answers=GOOD)
+    (run / "divergence" / "texts.json").mkdir(parents=True)
+    refused(kveval("report", run), "divergence/texts.json: cannot be read: Is a directory")
 
 
 def test_the_prompt_of_a_sample_is_printed_as_it_was_asked(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 from dataclasses import fields, replace
 from pathlib import Path
@@ -23,7 +24,8 @@ def reading(**changes: Any) -> Reading:
     text = np.arange(TOKENS, dtype=np.int32)
     values = np.full(TOKENS, -1.5, np.float32)
     kept = np.full((TOKENS, KEPT), -2.5, np.float32)
-    whole = Reading(text, ids, kept, values, values, text, ids_digest(text, ids), np.array([0.5]))
+    tail = np.log(1 - np.exp(kept).sum(axis=1))
+    whole = Reading(text, ids, kept, values, tail, text, ids_digest(text, ids), np.array([0.5]))
     return replace(whole, **changes)
 
 
@@ -139,3 +141,39 @@ def test_the_list_of_texts_is_validated(tmp_path: Path) -> None:
         path.write_text(broken)
         with pytest.raises(RunDirectoryError, match=r"texts\.json"):
             folder.texts()
+
+
+def test_probabilities_that_do_not_add_up_to_1_are_no_reading() -> None:
+    # A file in which someone lowered or raised a probability by hand.
+    for by in (-0.5, 0.5):
+        kept = np.full((TOKENS, KEPT), -2.5, np.float32)
+        kept[2] += by
+        with pytest.raises(ValueError, match="do not add up to 1"):
+            reading(kept_logprobs=kept)
+    without_numbers = np.full((TOKENS, KEPT), np.nan, np.float32)
+    assert np.isnan(reading(kept_logprobs=without_numbers).kept_logprobs).all()
+
+
+def test_why_there_is_no_reading_is_one_short_line_until_there_is_one(tmp_path: Path) -> None:
+    folder = DivergenceFolder(tmp_path)
+    assert folder.failure("fp8", ID) is None
+    folder.write_failure("fp8", ID, "the engine\nwrote " + "a" * 10_000)
+    why = folder.failure("fp8", ID)
+    assert why is not None
+    assert why.startswith("the engine wrote aaa")
+    assert len(why) <= 1000
+    folder.write("fp8", ID, reading())
+    assert folder.failure("fp8", ID) is None
+
+
+@pytest.mark.parametrize("changes", [{"tokens": 0}, {"tokens": 1 << 40}, {"context_length": -1}, {"kind": "other"}])
+def test_a_text_that_cannot_be_is_named_with_its_file(tmp_path: Path, changes: dict[str, Any]) -> None:
+    row = {"text_id": ID, "kind": "text", "source": "a", "cluster": "a", "context_length": 1, "prompt_tokens": 1,
+           "tokens": 1}  # fmt: skip
+    (tmp_path / "divergence").mkdir()
+    path = tmp_path / "divergence" / "texts.json"
+    path.write_text(json.dumps({"texts": [row]}))
+    assert len(DivergenceFolder(tmp_path).texts()) == 1
+    path.write_text(json.dumps({"texts": [row | changes]}))
+    with pytest.raises(RunDirectoryError, match=rf"texts\.json: texts\.0\.{next(iter(changes))}: .*--resume"):
+        DivergenceFolder(tmp_path).texts()

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kveval.errors import RunDirectoryError
-from kveval.judge.divergence.summary import (
-    DivergenceSummary,
-    Growth,
-    PositionRange,
-    by_position,
-    growth,
-    summarize,
-)
+from kveval.judge.divergence.position import Growth, PositionRange, by_position, growth
+from kveval.judge.divergence.summary import DivergenceSummary, summarize
 from kveval.judge.divergence.tokens import TokenDivergence, token_divergence
-from kveval.judge.run_data import RunData
+from kveval.judge.run_data import RunData, incomplete_reason
 from kveval.run.divergence import DivergenceFolder, DivergenceText, Reading, TextKind
-from kveval.run.manifest import Role
+from kveval.run.manifest import Role, VariantRun
 
 _CONFIDENCE = 0.95
 
@@ -31,11 +26,12 @@ class VariantDivergence:
 
     Attributes:
         planned, compared: texts, and those that both sides have.
-        broken: texts left out because a file is broken, or is a reading of something else.
+        not_compared: (why, how many texts), the most frequent first.
         kept: the most likely tokens of the baseline that were read at every step.
-        summary: None if no token can be compared.
+        summary: None if no text can be compared.
         by_length: context length and its summary, the shortest first.
-        seconds_per_1000, bytes_per_token: what the variant's readings took.
+        seconds_per_1000_tokens, bytes_per_token: what the variant's readings took; `baseline_bytes_per_token`, what
+            the baseline's took, which hold the ids of the kept tokens too.
     """
 
     variant: str
@@ -43,14 +39,15 @@ class VariantDivergence:
     kind: TextKind
     planned: int
     compared: int
-    broken: int
+    not_compared: tuple[tuple[str, int], ...]
     kept: int | None
     summary: DivergenceSummary | None
     by_position: tuple[PositionRange, ...]
     by_length: tuple[tuple[int, DivergenceSummary], ...]
     growth: Growth | None
-    seconds_per_1000: float | None
+    seconds_per_1000_tokens: float | None
     bytes_per_token: float | None
+    baseline_bytes_per_token: float | None
 
 
 def divergences(run: RunData) -> list[VariantDivergence]:
@@ -63,7 +60,7 @@ def divergences(run: RunData) -> list[VariantDivergence]:
     texts = folder.texts()
     kinds: tuple[TextKind, ...] = ("output", "text")
     return [
-        _divergence(folder, run.manifest.baseline, variant.name, variant.role, kind, of_kind)
+        _divergence(folder, run.baseline, variant, kind, of_kind)
         for kind in kinds
         if (of_kind := [text for text in texts if text.kind == kind])
         for variant in run.baseline_first[1:]
@@ -71,68 +68,101 @@ def divergences(run: RunData) -> list[VariantDivergence]:
 
 
 def _divergence(
-    folder: DivergenceFolder, baseline: str, variant: str, role: Role, kind: TextKind, texts: Sequence[DivergenceText]
+    folder: DivergenceFolder,
+    baseline: VariantRun,
+    variant: VariantRun,
+    kind: TextKind,
+    texts: Sequence[DivergenceText],
 ) -> VariantDivergence:
     parts: list[tuple[DivergenceText, TokenDivergence]] = []
-    broken, seconds, size, tokens = 0, 0.0, 0, 0
+    reasons: Counter[str] = Counter()
     kept: int | None = None
+    seconds, size, baseline_size = 0.0, 0, 0
     for text in texts:
-        try:
-            ours, theirs = folder.read(baseline, text.text_id), folder.read(variant, text.text_id)
-        except RunDirectoryError:
-            broken += 1
+        pair = _readings(folder, baseline, variant, text)
+        if isinstance(pair, str):
+            reasons[pair] += 1
             continue
-        if ours is None or theirs is None:
-            continue
-        if not _are_of_the_same_tokens(ours, theirs):
-            broken += 1
-            continue
+        ours, theirs = pair
         parts.append((text, _compare(ours, theirs)))
         kept = ours.kept_logprobs.shape[1]
         seconds += float(theirs.seconds[0])
-        size += folder.size_bytes(variant, text.text_id) or 0
-        tokens += len(theirs.token_ids)
+        size += folder.size_bytes(variant.name, text.text_id) or 0
+        baseline_size += folder.size_bytes(baseline.name, text.text_id) or 0
     joined = TokenDivergence.joined([part for _, part in parts]) if parts else None
+    tokens = 0 if joined is None else len(joined.kld)
     clusters = _repeated(parts, lambda text: text.cluster)
-    lengths = _repeated(parts, lambda text: text.context_length)
-    by_length = (
-        (int(length), summarize(joined.where(lengths == length), clusters[lengths == length]))
-        for length in np.unique(lengths)
-        if joined is not None
-    )
-    names = _repeated(parts, lambda text: text.text_id)
     return VariantDivergence(
-        variant,
-        role,
-        kind,
-        len(texts),
-        len(parts),
-        broken,
-        kept,
-        None if joined is None else summarize(joined, clusters),
-        () if joined is None else tuple(by_position(joined, clusters)),
-        tuple((length, summary) for length, summary in by_length if summary is not None),
-        None if joined is None else growth(joined, names, clusters, confidence=_CONFIDENCE),
-        1000 * seconds / tokens if tokens else None,
-        size / tokens if tokens else None,
+        variant=variant.name,
+        role=variant.role,
+        kind=kind,
+        planned=len(texts),
+        compared=len(parts),
+        not_compared=tuple(reasons.most_common()),
+        kept=kept,
+        summary=None if joined is None else summarize(joined, clusters),
+        by_position=() if joined is None else tuple(by_position(joined, clusters)),
+        by_length=() if joined is None else tuple(_by_length(parts, joined, clusters)),
+        growth=None
+        if joined is None
+        else growth(joined, _repeated(parts, lambda text: text.text_id), clusters, confidence=_CONFIDENCE),
+        seconds_per_1000_tokens=1000 * seconds / tokens if tokens else None,
+        bytes_per_token=size / tokens if tokens else None,
+        baseline_bytes_per_token=baseline_size / tokens if tokens else None,
     )
 
 
-def _are_of_the_same_tokens(ours: Reading, theirs: Reading) -> bool:
+def _by_length(
+    parts: Sequence[tuple[DivergenceText, TokenDivergence]], joined: TokenDivergence, clusters: NDArray[np.generic]
+) -> Iterator[tuple[int, DivergenceSummary]]:
+    lengths = _repeated(parts, lambda text: text.context_length)
+    for length in np.unique(lengths):
+        summary = summarize(joined.where(lengths == length), clusters[lengths == length])
+        if summary is not None:
+            yield int(length), summary
+
+
+def _readings(
+    folder: DivergenceFolder, baseline: VariantRun, variant: VariantRun, text: DivergenceText
+) -> tuple[Reading, Reading] | str:
+    """Returns the baseline's reading of a text and the variant's, or why they cannot be compared."""
+    found = []
+    for of in (baseline, variant):
+        try:
+            reading = folder.read(of.name, text.text_id)
+        except RunDirectoryError:
+            return f"the file of {of.name} is broken; `kveval sweep --resume` reads the text again"
+        if reading is None:
+            return f"{of.name}: {_why_missing(folder, of, text)}"
+        found.append(reading)
+    ours, theirs = found
     is_same = len(ours.kept_ids) > 0 and np.array_equal(ours.ids_sha256, theirs.ids_sha256)
-    return is_same and ours.kept_logprobs.shape == theirs.kept_logprobs.shape
+    if not is_same or ours.kept_logprobs.shape != theirs.kept_logprobs.shape or len(ours.token_ids) != text.tokens:
+        return f"{variant.name} was read at other tokens than {baseline.name}; `kveval sweep --resume` reads them again"
+    return ours, theirs
+
+
+def _why_missing(folder: DivergenceFolder, variant: VariantRun, text: DivergenceText) -> str:
+    """Returns why a variant has no reading of a text."""
+    failure = folder.failure(variant.name, text.text_id)
+    if failure is not None:
+        return failure
+    if variant.facts.is_established and not variant.facts.forced_decode:
+        codes = [one.code for one in variant.findings if one.code in ("no_forced_decode", "forced_decode_off")]
+        return "outputs cannot be forced on its server" + (f" (finding {codes[0]})" if codes else "")
+    return incomplete_reason(variant) or "not measured"
 
 
 def _compare(ours: Reading, theirs: Reading) -> TokenDivergence:
     return token_divergence(
         baseline_kept=ours.kept_logprobs,
-        candidate_kept=theirs.kept_logprobs,
+        variant_kept=theirs.kept_logprobs,
         baseline_tail=ours.tail_logprobs,
-        candidate_tail=theirs.tail_logprobs,
+        variant_tail=theirs.tail_logprobs,
         baseline_logprobs=ours.logprobs,
-        candidate_logprobs=theirs.logprobs,
+        variant_logprobs=theirs.logprobs,
         baseline_argmax=ours.argmax_ids,
-        candidate_argmax=theirs.argmax_ids,
+        variant_argmax=theirs.argmax_ids,
     )
 
 

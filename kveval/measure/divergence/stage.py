@@ -81,6 +81,7 @@ class DivergenceStage:
                     reading = await self._force(client, decoder, variant, text)
                 except ForcedDecodeError as error:
                     failed.append(str(error))
+                    self._folder.write_failure(variant.name, text.text_id, str(error))
                     if session.engine.exit_message() is not None:
                         break
                 else:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
+from kveval.judge.divergence.estimate import Estimate
 from kveval.judge.divergence.of_run import VariantDivergence
-from kveval.judge.divergence.summary import Estimate
 from kveval.judge.evidence.cold import ColdComparison
 from kveval.judge.evidence.speculation import Speculation
 from kveval.report.labels import difference_label, flips_in_words
@@ -104,6 +104,8 @@ def divergence_lines(rows: Sequence[VariantDivergence]) -> Iterator[RenderableTy
         of = {"output": "the baseline's output", "text": "the given texts"}[row.kind]
         note = {"aa": " (A/A)", "control": " (control)"}.get(row.role, "")
         yield Text.assemble((visible(row.variant), "bold"), f"{note} along {of}: {_divergence_label(row)}")
+        for reason, texts in row.not_compared:
+            yield indented(f"{texts} of {row.planned} texts are not compared: {visible(reason)}")
         if row.growth is not None and row.growth.word in ("grows", "shrinks"):
             yield indented(f"the divergence {row.growth.word} along a text, by {row.growth.kld:+.2g} nats")
     if rows:
@@ -111,20 +113,20 @@ def divergence_lines(rows: Sequence[VariantDivergence]) -> Iterator[RenderableTy
 
 
 def _divergence_label(row: VariantDivergence) -> str:
-    """'mean KLD at least 0.0069 ± 0.0004, largest 0.14, same top token 99.2% ± 0.3%, ... (8 of 8 texts, ...)'."""
+    """'mean KLD at least 0.0069 ± 0.0004, maximum 0.14, same top p 99.2% ± 0.3%, ... (8 of 8 texts, ...)'."""
     summary = row.summary
-    left_out = f", {row.broken} broken or of other tokens" if row.broken else ""
     if summary is None:
-        what = "no probability is a number" if row.compared else "not measured"
-        return f"{what} ({row.compared} of {row.planned} texts{left_out})"
-    top_se = "" if summary.same_top.se is None else f" ± {summary.same_top.se:.1%}"
-    excluded = f", {summary.excluded:,} without a number left out" if summary.excluded else ""
+        return "not measured"
+    top = _estimate(summary.same_top.times(100), ".1f", "%")
+    maximum = "not finite" if summary.kld_max is None else f"{summary.kld_max:.2g}"
     return (
-        f"mean KLD at least {_estimate(summary.kld_mean)}, largest {summary.kld_max:.2g}, same top token "
-        f"{summary.same_top.value:.1%}{top_se}, perplexity x {_estimate(summary.ppl_ratio, '.4f')} "
-        f"({row.compared} of {row.planned} texts{left_out}, {summary.tokens:,} tokens{excluded})"
+        f"mean KLD {'at least ' if summary.kld_mean.value is not None else ''}{_estimate(summary.kld_mean)}, "
+        f"maximum {maximum}, same top p {top}, PPL ratio {_estimate(summary.ppl_ratio, '.4f')} "
+        f"({row.compared} of {row.planned} texts, {summary.tokens:,} tokens)"
     )
 
 
-def _estimate(one: Estimate, form: str = ".2g") -> str:
-    return f"{one.value:{form}}" + ("" if one.se is None else f" ± {one.se:.1g}")
+def _estimate(one: Estimate, form: str = ".2g", unit: str = "") -> str:
+    if one.value is None:
+        return one.reason or "not finite"
+    return f"{one.value:{form}}{unit}" + ("" if one.se is None else f" ± {one.se:.1g}{unit}")

@@ -80,7 +80,8 @@ def test_divergence_is_a_line_with_its_bound_error_and_count(tmp_path: Path) -> 
     (run / "divergence" / "same" / f"{rows[0].text_id}.npz").write_bytes(b"no")
     printed = lines_of(run)
     assert "same along the baseline's output: mean KLD at least 0." in printed
-    assert "(7 of 8 texts, 1 broken or of other tokens, 700 tokens)" in printed
+    assert "(7 of 8 texts, 700 tokens)" in printed
+    assert "1 of 8 texts are not compared: the file of same is broken" in printed
     assert "the divergence grows along a text, by +" in printed
     assert "at temperature 1, a lower bound" in printed
 
@@ -88,7 +89,10 @@ def test_divergence_is_a_line_with_its_bound_error_and_count(tmp_path: Path) -> 
 def test_divergence_without_numbers_is_never_a_zero(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", samples=make_samples(haystacks=2, questions=2), answers=GOOD)
     add_divergence(run, {"same": np.nan}, texts=2)
-    assert "no probability is a number (2 of 2 texts)" in lines_of(run)
+    printed = lines_of(run)
+    assert "mean KLD not finite: 200 tokens, maximum not finite, same top p 0.0%" in printed
+    assert "PPL ratio not finite: 200 tokens (2 of 2 texts, 200 tokens)" in printed
     for path in (run / "divergence" / "same").iterdir():
         path.unlink()
-    assert "not measured (0 of 2 texts)" in lines_of(run)
+    assert "the baseline's output: not measured" in (printed := lines_of(run))
+    assert "2 of 2 texts are not compared: same: outputs cannot be forced on its server" in printed
