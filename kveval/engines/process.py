@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import ctypes
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -14,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import httpx
 import psutil
@@ -39,24 +39,30 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
+class Explain(Protocol):
+    """Says from a server's log why it died and what to do about it. Returns None if the log does not tell."""
+
+    def __call__(self, log: str, *, is_starting: bool) -> str | None: ...
+
+
 class ServerProcess:
     """One server in its own process group.
 
     Args:
         name: the variant's name, for messages.
         log_path: the server's output. It is appended to, so that a relaunch keeps the first log.
-        hints: (pattern, what to do) for what the server may say in its log before it dies.
+        explain: says from the log why the server died and what to do about it. None if the log does not tell.
 
     Attributes:
         startup_seconds: from the launch to a healthy server.
     """
 
-    def __init__(self, name: str, log_path: Path, hints: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(self, name: str, log_path: Path, explain: Explain) -> None:
         self.name = name
         self.log_path = log_path
         self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
         self.startup_seconds = 0.0
-        self._hints = hints
+        self._explain = explain
         self._is_starting = False
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
@@ -97,10 +103,10 @@ class ServerProcess:
             async with asyncio.timeout(timeout_s):
                 await self._wait_until_healthy(health_url, on_log)
         except TimeoutError:
-            tail = self.log_tail()
+            tail, said = self.log_tail(), self._explain(self.log(), is_starting=True)
             await self.stop()
             raise EngineError(
-                f"{self.name}: not healthy after {timeout_s:.0f} s (engine.startup_timeout_s); its log: "
+                f"{self.name}: not healthy after {timeout_s:.0f} s (engine.startup_timeout_s){_after(said)}; its log: "
                 f"{self.log_path}",
                 tail,
             ) from None
@@ -139,15 +145,8 @@ class ServerProcess:
         code = self._process.poll()
         if code is None:
             return None
-        log = self.log()
-        for pattern, hint in self._hints:
-            match = re.search(pattern, log)
-            if match:
-                said = match[0].strip()[:300]
-                return f"{self.name}: the engine stopped (exit code {code}): {said}; {hint}"
-        errors = [line for line in log.splitlines() if re.search(r"\b\w*(?:Error|Exception)\b: ", line)]
-        said = f": {errors[-1].strip()[-300:]}" if errors else ""
-        return f"{self.name}: the engine stopped (exit code {code}){said}; its log: {self.log_path}"
+        said = self._explain(self.log(), is_starting=self._is_starting)
+        return f"{self.name}: the engine stopped (exit code {code}){_after(said)}; its log: {self.log_path}"
 
     def processes(self) -> list[psutil.Process]:
         """Returns the server's process and all it started."""
@@ -196,6 +195,10 @@ class ServerProcess:
                 left.kill()
         # A killed process exists until the kernel has cleaned it up.
         psutil.wait_procs(stragglers, timeout=_STRAGGLER_SECONDS)
+
+
+def _after(said: str | None) -> str:
+    return f": {said}" if said else ""
 
 
 def free_port() -> int:

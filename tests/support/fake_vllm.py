@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -47,7 +48,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 def main() -> None:
     mode = os.environ["FAKE"]
-    print(os.environ.get("FAKE_SAYS", ""), flush=True)
+    if mode == "held":
+        # The first launch finds the memory of an earlier engine.
+        marker = pathlib.Path(os.environ["FAKE_HELD"])
+        if not marker.exists():
+            marker.touch()
+            print(os.environ["FAKE_SAYS"], flush=True)
+            sys.exit(1)
+    else:
+        print(os.environ.get("FAKE_SAYS", ""), flush=True)
     if mode == "dies":
         sys.exit(int(os.environ.get("FAKE_CODE", "1")))
     if mode == "never":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import tempfile
@@ -21,26 +22,15 @@ from kveval.engines.plugin.emulation import EmulationSpec, parse_log
 from kveval.engines.process import ServerProcess, check_port, free_port
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm import facts as engine_facts
+from kveval.engines.vllm.failures import memory_is_held, why_it_died
 from kveval.engines.vllm.findings import judge_facts
 from kveval.engines.vllm.log import status_of
 from kveval.errors import EngineError, UsageError
 from kveval.models.cache_scheme import checkpoint_cache_dtype
 from kveval.run.facts import Facts, Finding
 
-# What vLLM says when it dies, and what to do about it.
-_HINTS = (
-    (r"kveval emulation: refused, (.*)", "the emulation plugin refused to start"),
-    (r"Selected backend .* is not valid for this configuration.*", "this backend cannot read this cache dtype"),
-    (r"No valid attention backend found.*", "no attention backend of this device reads this cache dtype"),
-    (r"To serve at least one request with the model's max seq len.*",
-     "the cache is too small for the longest context: raise engine.kv_cache_gib (CPU) or gpu-memory-utilization, "
-     "or lower context_lengths"),
-    (r"FP8 KV cache (?:on CPU )?requires.*", "this processor or head size has no native FP8 cache; emulate it"),
-    (r"(?i)(?:CUDA )?out of memory.*", "lower gpu-memory-utilization or free the device"),
-    (r"(?i)address already in use", "engine.port is taken; leave it out to take a free one"),
-    (r"operator torchvision::nms does not exist", "`pip uninstall torchvision torchaudio torchcodec`"),
-    (r"error: (?:unrecognized arguments|argument)\b.*", "the engine does not know this flag; see engine.args"),
-)  # fmt: skip
+# How long to wait for memory that an engine which was stopped has not released yet.
+_RELEASE_SECONDS = 30.0
 
 
 class VLLMEngine:
@@ -72,7 +62,7 @@ class VLLMEngine:
         self.variant = variant
         self.model = model
         self.base_url = ""
-        self.process = ServerProcess(variant.name, log_path, _HINTS)
+        self.process = ServerProcess(variant.name, log_path, why_it_died)
         self._config = config
         self._installation = installation
         self._max_model_len = max_model_len
@@ -129,6 +119,18 @@ class VLLMEngine:
         return None if emulate is None else EmulationSpec.model_validate(emulate.model_dump())
 
     async def start(self, on_status: OnStatus) -> None:
+        if self._forces:
+            self.forced_results = Path(tempfile.mkdtemp(prefix="kveval-forced-"))
+        try:
+            await self._launch(on_status)
+        except EngineError:
+            if not memory_is_held(self.process.log()):
+                raise
+            on_status("waiting for the device's memory")
+            await asyncio.sleep(_RELEASE_SECONDS)
+            await self._launch(on_status)
+
+    async def _launch(self, on_status: OnStatus) -> None:
         port = self._config.port or free_port()
         if self._config.port:
             try:
@@ -136,8 +138,6 @@ class VLLMEngine:
             except UsageError as error:
                 raise EngineError(f"{self.variant.name}: {error}") from error
         self.base_url = f"http://127.0.0.1:{port}"
-        if self._forces:
-            self.forced_results = Path(tempfile.mkdtemp(prefix="kveval-forced-"))
         await self.process.start(
             self.command(port),
             self._environment(),

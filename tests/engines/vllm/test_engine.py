@@ -136,7 +136,7 @@ async def test_a_server_that_babbles_is_an_engine_error(engine_of: Maker) -> Non
         ("OSError: [Errno 98] Address already in use", "engine.port is taken; leave it out"),
         ("RuntimeError: operator torchvision::nms does not exist", "pip uninstall torchvision"),
         ("api_server.py: error: unrecognized arguments: --nope", "the engine does not know this flag; see engine.args"),
-        ("ValueError: first\nRuntimeError: the last one counts", "exit code 1.*: RuntimeError: the last one counts;"),
+        ("ValueError: the first one counts\nRuntimeError: last", "exit code 1.*: ValueError: the first one counts;"),
         ("nothing readable", r"the engine stopped \(exit code 1\); its log: .*fp8\.log"),
     ],
 )
@@ -148,6 +148,23 @@ async def test_a_server_that_dies_says_why_and_what_to_do(engine_of: Maker, says
     assert "\n" not in str(caught.value)
     assert caught.value.log_tail == says
     assert caught.value.exit_code == 3
+
+
+async def test_memory_that_is_not_released_yet_is_waited_for_once(
+    engine_of: Maker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("kveval.engines.vllm.engine._RELEASE_SECONDS", 0.01)
+    held = "ValueError: Free memory on device cuda:0 (10.0/80.0 GiB) on startup is less than desired GPU memory"
+    engine = engine_of("held", says=held, env={"FAKE_HELD": str(tmp_path / "held")})
+    told = await start(engine)
+    assert "waiting for the device's memory" in told
+    assert engine.process.log_path.read_text().count(held) == 1
+    assert (await engine.facts()).engine_version == "0.32.0"
+
+    still = engine_of("dies", says=held)
+    with pytest.raises(EngineError, match="something else still holds the device's memory: stop it"):
+        await start(still)
+    assert still.process.log_path.read_text().count(held) == 3
 
 
 async def test_a_port_taken_since_planning_fails_this_variant_alone(engine_of: Maker) -> None:
