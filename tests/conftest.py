@@ -16,9 +16,11 @@ from hypothesis import settings
 from kveval.config.sweep import validate_config
 from kveval.engines.base import Installation
 from kveval.engines.variants import Device
+from kveval.measure.plan.growth import EarlierPlan
 from kveval.measure.plan.plan import Plan, make_plan
 from kveval.models.demo import demo_model
 from kveval.resources import tasks_directory
+from kveval.run.directory import RunDirectory
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.loader import load_tasks
 from kveval.tasks.task import Task
@@ -91,9 +93,9 @@ def installation() -> Installation:
 
 @pytest.fixture
 def plan_of(stand_in: None, checkpoint: Path, installation: Installation) -> Callable[..., Plan]:
-    """Makes small plans: keyword arguments replace keys of the configuration."""
+    """Makes small plans: keyword arguments replace keys of the configuration. `out`: a run to go on with."""
 
-    def plan(**changes: object) -> Plan:
+    def plan(out: Path | None = None, **changes: object) -> Plan:
         config = {
             "model": str(checkpoint),
             "variants": ["bf16", "fp8"],
@@ -106,7 +108,8 @@ def plan_of(stand_in: None, checkpoint: Path, installation: Installation) -> Cal
             "cold_check": 0,
             "requests": {"timeout_s": 20.0, "max_attempts": 2},
         }
-        return make_plan(validate_config(config | changes), installation)
+        earlier = EarlierPlan.of(RunDirectory(out)) if out else None
+        return make_plan(validate_config(config | changes), installation, earlier)
 
     return plan
 

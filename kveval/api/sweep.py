@@ -14,6 +14,7 @@ from kveval.load.plan import describe_load, load_plan_of
 from kveval.load.run import load_stage
 from kveval.measure.interrupt import run_interruptible
 from kveval.measure.plan.describe import describe
+from kveval.measure.plan.growth import EarlierPlan, growth_notes
 from kveval.measure.plan.plan import Plan, make_plan
 from kveval.measure.progress import BarReporter, LineReporter, Reporter, SilentReporter
 from kveval.measure.sweep import sweep as ask_variants
@@ -59,7 +60,8 @@ def sweep(
     Args:
         config: a `SweepConfig`, a mapping of its keys, a YAML file, or the name of a preset.
         out: the run directory. A file or preset goes to ``runs/NAME`` by default.
-        resume: go on with the run in `out`, and ask only what is missing.
+        resume: go on with the run in `out`, and ask only what is missing. More ``samples`` than the run has are added
+            to those it has.
         retry_errors: when resuming, ask again what ended as ``engine_error`` or could not be forced.
         progress: print progress on standard error.
         **overrides: keys of the configuration, such as ``samples=50`` or ``variants=["bf16", "fp8"]``.
@@ -84,7 +86,7 @@ def sweep(
     RunDirectory(path).check_usable(resume=resume)
     console = Terminal(stderr=True, quiet=not progress)
     console.say("planning: reading the model, building prompts")
-    plan = _plan(chosen)
+    plan = _plan(chosen, EarlierPlan.of(RunDirectory(path)))
     manifest = run_interruptible(_ask(plan, path, resume, retry_errors, console), path)
     document = summary(path)
     problem = incomplete("run", manifest.variants) or untrusted(document["problems"])
@@ -115,8 +117,11 @@ def plan_sweep(
         3
     """
     chosen = read_config(config, out, overrides)
-    plan = _plan(chosen)
+    earlier = EarlierPlan.of(RunDirectory(chosen.out)) if resume and chosen.out is not None else None
+    plan = _plan(chosen, earlier)
     described = describe(plan)
+    if earlier is not None and len(plan.growth) > len(earlier.manifest.growth):
+        described["notes"] += growth_notes(plan.growth[-1], plan.tasks)
     if chosen.out is not None:
         try:
             RunDirectory(chosen.out).check_usable(resume=resume)
@@ -126,10 +131,10 @@ def plan_sweep(
     return {**described, "load": describe_load(load_plan_of(plan, load)) if load else None}
 
 
-def _plan(config: SweepConfig) -> Plan:
+def _plan(config: SweepConfig, earlier: EarlierPlan | None) -> Plan:
     if config.engine.port is not None:
         check_port(config.engine.port)
-    return make_plan(config, engine_for(config))
+    return make_plan(config, engine_for(config), earlier)
 
 
 async def _ask(plan: Plan, out: Path, resume: bool, retry_errors: bool, console: Terminal) -> Manifest:

@@ -20,7 +20,8 @@ measure_app = typer.Typer()
     "  kveval sweep demo\n\n"
     "  kveval sweep nightly.yaml --out runs/tonight\n\n"
     "  kveval sweep nightly.yaml --variants bf16,fp8 --lengths 16k,64k --tasks niah_multikey --dry-run\n\n"
-    "  kveval sweep nightly.yaml --out runs/tonight --resume"
+    "  kveval sweep nightly.yaml --out runs/tonight --resume\n\n"
+    "  kveval sweep nightly.yaml --out runs/tonight --resume --samples 400"
 )
 def sweep(
     config: Annotated[str, typer.Argument(help="A YAML file, or the name of a preset such as 'demo'.")],
@@ -37,7 +38,11 @@ def sweep(
     seed: Annotated[str | None, typer.Option(metavar="INTEGER", help="Seed of all samples.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run directory. Default: runs/CONFIG.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in --out, and ask only what is missing.")
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with the run in --out, and ask only what is missing. A larger --samples adds to it.",
+        ),
     ] = False,
     retry_errors: Annotated[
         bool,

@@ -11,6 +11,7 @@ from typing import Any
 
 from kveval.config.sweep import SweepConfig, validate_config
 from kveval.errors import KvevalError, RunDirectoryError
+from kveval.measure.plan.growth import grown_cells
 from kveval.measure.plan.prompts import read_prompts
 from kveval.measure.plan.samples import fixed_samples, generated_samples
 from kveval.measure.plan.tasks import plan_cells, read_tasks
@@ -85,7 +86,8 @@ def rebuild_prompt(manifest: Manifest, row: SampleRow) -> tuple[Sample, str]:
         known = manifest.inputs.get("tokenizer")
         if known is not None and prompts.format.tokenizer_sha256 != known:
             raise RunDirectoryError(f"{where}: the tokenizer of {config.model} differs from the run's")
-        cells = [cell for cell in plan_cells(config, tasks) if cell.context_length == row.context_length]
+        planned = grown_cells(plan_cells(config, tasks), manifest.growth)
+        cells = [cell for cell in planned if cell.context_length == row.context_length]
         samples = [*generated_samples(cells, tasks, prompts), *fixed_samples(tasks, prompts)]
         sample = next((sample for sample in samples if sample.sample_id == row.sample_id), None)
         if sample is None:

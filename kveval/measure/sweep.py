@@ -16,7 +16,8 @@ from kveval.errors import EngineError, FactsChangedError, FactsError, ResumeErro
 from kveval.measure.asker import Remaining, SampleAsker, ServerBrokenError, Work
 from kveval.measure.cold import ColdStage
 from kveval.measure.divergence.stage import DivergenceStage
-from kveval.measure.haystacks import group_by_haystack, spread_over_time, tokens_to_compute
+from kveval.measure.growth import growing
+from kveval.measure.haystacks import group_by_haystack, tokens_to_compute
 from kveval.measure.manifest_file import ManifestFile
 from kveval.measure.plan.asked_again import cold_tokens
 from kveval.measure.plan.manifest import check_same_engine, new_manifest, resumed_manifest
@@ -88,12 +89,12 @@ async def sweep(
         for variant in plan.variants:
             for said in set_broken_lines_aside(run, variant.name, [one.sample_id for one in plan.samples_of(variant)]):
                 reporter.note(f"{variant.name}: {said}")
-        return await _Sweep(plan, run, manifest, reporter, retry_errors, stages, open_engine).run()
+        with growing(run, manifest.manifest, plan, reporter):
+            return await _Sweep(plan, run, manifest, reporter, retry_errors, stages, open_engine).run()
 
 
 def _manifest(run: RunDirectory, plan: Plan) -> Manifest:
-    fresh = new_manifest(plan)
-    return resumed_manifest(run.read_manifest(), fresh) if run.exists() else fresh
+    return resumed_manifest(run.read_manifest(), plan) if run.exists() else new_manifest(plan)
 
 
 class _Sweep:
@@ -115,8 +116,8 @@ class _Sweep:
         self._stages: list[Stage] = [self._cold, DivergenceStage(plan, run, manifest.manifest, reporter), *stages]
         self._open_engine = open_engine
         self._tokens = tokens_to_compute(plan.samples)
-        in_order = spread_over_time(group_by_haystack(plan.samples))
-        self._order = {haystack.haystack_id: place for place, haystack in enumerate(in_order)}
+        # A haystack of fixed prompts may have got more of them: what it had is asked first.
+        self._order = {one.haystack_id: place for place, one in reversed([*enumerate(plan.in_order)])}
         self._missing = {
             variant.name: unanswered(plan.samples_of(variant), run.records(variant.name), retry_errors=retry_errors)
             for variant in plan.variants
@@ -248,7 +249,10 @@ class _Sweep:
         if before.is_established and launch > 1:
             work.watch.compare(before, established.facts, work.blocks.answered)
         if before.is_established:
-            check_same_engine(variant.name, before, established.facts, is_resumed=launch == 1)
+            window = self._plan.max_model_len if self._plan.growth else None
+            check_same_engine(
+                variant.name, before, established.facts, is_resumed=launch == 1, grown_max_model_len=window
+            )
         findings = with_findings(established.findings, judge_partner(variant, self._plan.variants))
         findings = with_findings(findings, [*(self._plan.findings if is_baseline else ()), *kept_findings(current)])
         self._manifest.update(

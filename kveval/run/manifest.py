@@ -80,6 +80,32 @@ class VariantRun(Stored):
     stopped: dict[int, Stop] = {}
 
 
+class CellGrowth(Stored):
+    """Samples that were added to one cell.
+
+    Attributes:
+        context_length: None for fixed prompts, which have lengths of their own.
+        before, after: samples planned.
+    """
+
+    task: str
+    context_length: int | None
+    before: Annotated[int, Field(gt=0)]
+    after: Annotated[int, Field(gt=0)]
+
+
+class Growth(Stored):
+    """Samples that were added to a run that existed.
+
+    Attributes:
+        at: UTC, as ISO 8601.
+        cells: those that got more. The others stay as they were.
+    """
+
+    at: str
+    cells: list[CellGrowth]
+
+
 class Manifest(Stored):
     """What was run, on what, and how it ended.
 
@@ -88,6 +114,7 @@ class Manifest(Stored):
         inputs: sha256 by input (model files, tokenizer, chat template, corpora, task files). `--resume` compares them.
         samples_sha256: over the sorted sample ids.
         planned_looks: when candidates are judged while they are asked. Empty if they are judged once, at their end.
+        growth: when samples were added, and how many, in order. Empty for a run as it was first planned.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -102,6 +129,7 @@ class Manifest(Stored):
     sampling: dict[str, Any]
     samples: int
     samples_sha256: str
+    growth: list[Growth] = []
     aa_sample_ids: list[str] | None = None
     planned_looks: list[PlannedLook] = []
     baseline: str

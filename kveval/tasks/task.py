@@ -20,6 +20,8 @@ class Cell:
         samples: number of samples, > 0.
         questions_per_haystack: samples that share one context, > 0.
         seed: seeds all randomness, together with the task name, the context length and the haystack index.
+        grown_from: numbers of samples the cell was planned with before, if samples were added to it. These are drawn as
+            they were.
     """
 
     task: str
@@ -28,6 +30,7 @@ class Cell:
     questions_per_haystack: int
     seed: int
     haystack_style: HaystackStyle
+    grown_from: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,30 +3,53 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from itertools import chain, zip_longest
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain, zip_longest
 
 from kveval.measure.haystacks import group_by_haystack
 from kveval.run.manifest import Role
 from kveval.tasks.sample import Sample
 
+# Samples of the first plan, then those that each growth added. What was chosen of some stages stays chosen when others
+# are added.
+_Stages = Sequence[Sequence[Sample]]
 
-def aa_sample_ids(samples: Iterable[Sample], share: float) -> frozenset[str]:
+
+def aa_sample_ids(stages: _Stages, share: float) -> frozenset[str]:
     """Chooses what the A/A run asks: whole haystacks, so that it shares prefill as the baseline does."""
-    haystacks = sorted(group_by_haystack(samples), key=lambda haystack: haystack.haystack_id)
-    asked = haystacks[: max(1, round(share * len(haystacks)))] if share > 0 else []
-    return frozenset(sample.sample_id for haystack in asked for sample in haystack.samples)
+    if share <= 0:
+        return frozenset()
+    asked: set[str] = set()
+    for samples in _growing(stages):
+        names = sorted({sample.haystack_id for sample in samples})
+        others = [name for name in names if name not in asked]
+        asked |= set(others[: max(1, round(share * len(names))) - len(asked)])
+    return frozenset(sample.sample_id for stage in stages for sample in stage if sample.haystack_id in asked)
 
 
-def cold_samples(samples: Iterable[Sample], wanted: int | float, seed: int) -> list[Sample]:
-    """Chooses `wanted` samples, or that share of all samples if `wanted` is below 1.
+def cold_samples(stages: _Stages, wanted: int | float, seed: int) -> list[Sample]:
+    """Chooses `wanted` samples, or that share of all samples if `wanted` is below 1."""
+    chosen: dict[str, Sample] = {}
+    for samples in _growing(stages):
+        others = [one for one in _cold_in_turn(samples, seed) if one.sample_id not in chosen]
+        count = wanted if isinstance(wanted, int) else max(1, round(wanted * len(samples)))
+        chosen |= {sample.sample_id: sample for sample in others[: max(count - len(chosen), 0)]}
+    return list(chosen.values())
+
+
+def _growing(stages: _Stages) -> Iterator[list[Sample]]:
+    """Yields all samples up to each stage."""
+    return accumulate((list(stage) for stage in stages), lambda before, added: [*before, *added])
+
+
+def _cold_in_turn(samples: Iterable[Sample], seed: int) -> list[Sample]:
+    """Returns what may be asked without the cache, in the order in which it is chosen.
 
     The first sample of a haystack is never chosen: it is answered without the cache anyway. Cells take turns, short
     contexts first, because every chosen sample costs a whole prefill.
     """
-    haystacks = group_by_haystack(samples)
     cells: dict[tuple[int, str], list[Sample]] = {}
-    for haystack in haystacks:
+    for haystack in group_by_haystack(samples):
         for sample in haystack.samples[1:]:
             cells.setdefault((sample.context_length, sample.task), []).append(sample)
 
@@ -34,9 +57,7 @@ def cold_samples(samples: Iterable[Sample], wanted: int | float, seed: int) -> l
         return hashlib.sha256(f"{seed}/cold/{sample.sample_id}".encode()).hexdigest()
 
     drawn = [sorted(cells[cell], key=draw) for cell in sorted(cells)]
-    in_turn = [sample for sample in chain.from_iterable(zip_longest(*drawn)) if sample is not None]
-    asked = sum(len(haystack.samples) for haystack in haystacks)
-    return in_turn[: wanted if isinstance(wanted, int) else max(1, round(wanted * asked))]
+    return [sample for sample in chain.from_iterable(zip_longest(*drawn)) if sample is not None]
 
 
 def cold_tokens(sample: Sample) -> int:

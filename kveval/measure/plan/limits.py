@@ -51,12 +51,15 @@ def longest_request(
     limits: Sequence[TokenLimit],
     forced_tokens: Mapping[str, int],
     texts: Iterable[PlannedText] = (),
+    *,
+    least: int = 0,
 ) -> int:
     """Returns the tokens of the longest prompt and its output together, and no fewer than smoke questions need.
 
     Args:
         forced_tokens: of the longest text that is forced for a sample, by its id.
         texts: what every variant is made to write.
+        least: what the servers of the run were started with before.
     """
     longest = max(
         len(sample.prompt) + max(sample.max_output_tokens, OUTPUT_TOKENS, forced_tokens.get(sample.sample_id, 0))
@@ -64,4 +67,4 @@ def longest_request(
     )
     longest = max(longest, load.longest_tokens if load else 0, *(text.total_tokens for text in texts))
     # Only a sample's forced text may be too long for a limit: the sample then has no expected score.
-    return min([max(longest + SPARE_TOKENS, _LEAST_MODEL_LEN), *(limit.tokens for limit in limits)])
+    return min([max(longest + SPARE_TOKENS, _LEAST_MODEL_LEN, least), *(limit.tokens for limit in limits)])

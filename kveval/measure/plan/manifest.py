@@ -13,6 +13,7 @@ from kveval.engines.speculation import partner_of
 from kveval.engines.variants import ResolvedVariant
 from kveval.errors import FactsError, ResumeError
 from kveval.measure import provenance
+from kveval.measure.plan.growth import without_samples
 from kveval.measure.plan.plan import Plan
 from kveval.measure.plan.prompts import server_template
 from kveval.models.checkpoint import Model, hash_model, read_model
@@ -40,6 +41,7 @@ def new_manifest(plan: Plan) -> Manifest:
         sampling=_sampling(plan),
         samples=len(plan.samples),
         samples_sha256=ids_sha256(sample.sample_id for sample in plan.samples),
+        growth=list(plan.growth),
         aa_sample_ids=sorted(plan.aa_sample_ids),
         baseline=config.baseline,
         variants={
@@ -109,8 +111,10 @@ def hash_inputs(plan: Plan) -> dict[str, str]:
 
 def check_same_run(old: Manifest, new: Manifest) -> None:
     """Raises ResumeError: configuration, inputs or samples of a run are not what they would be now."""
+    may_change = without_samples if is_grown(old, new) else dict
     before, now = (
-        {key: value for key, value in manifest.config.items() if key not in _MAY_CHANGE} for manifest in (old, new)
+        {key: value for key, value in may_change(manifest.config).items() if key not in _MAY_CHANGE}
+        for manifest in (old, new)
     )
     for key, was, is_now in _differences(before, now):
         if key.startswith("tasks.") and key.endswith(".file"):
@@ -119,28 +123,65 @@ def check_same_run(old: Manifest, new: Manifest) -> None:
     for name in sorted(old.inputs.keys() | new.inputs.keys()):
         if old.inputs.get(name) != new.inputs.get(name):
             raise ResumeError(f"--resume: {_shown(name)} changed since this run was made; {_INSTEAD}")
-    if old.samples_sha256 != new.samples_sha256:
+    if not is_grown(old, new) and old.samples_sha256 != new.samples_sha256:
         raise ResumeError("--resume: this version of kveval builds other samples than the run has; use a new --out")
 
 
-def resumed_manifest(old: Manifest, new: Manifest) -> Manifest:
+def is_grown(old: Manifest, new: Manifest) -> bool:
+    """Whether `new` adds samples to the run of `old`."""
+    return len(new.growth) > len(old.growth)
+
+
+def resumed_manifest(old: Manifest, plan: Plan) -> Manifest:
     """Returns the manifest of a run that goes on. Raises as `check_same_run` does."""
+    new = new_manifest(plan)
     check_same_run(old, new)
     variants = {name: old.variants.get(name, planned) for name, planned in new.variants.items()}
-    return old.model_copy(update={"status": "running", "finished": None, "variants": variants})
+    changes: dict[str, Any] = {"status": "running", "finished": None, "variants": variants}
+    if is_grown(old, new):
+        changes |= _growth(old, new, plan)
+    return old.model_copy(update=changes)
 
 
-def check_same_engine(variant: str, before: Facts, now: Facts, *, is_resumed: bool = True) -> None:
+def _growth(old: Manifest, new: Manifest, plan: Plan) -> dict[str, Any]:
+    """Returns what changes in a manifest when samples are added. Raises ResumeError: they do not fit the run's."""
+    before = [sample.sample_id for stage in plan.stages[: len(old.growth) + 1] for sample in stage]
+    if ids_sha256(before) != old.samples_sha256 or new.growth[: len(old.growth)] != old.growth:
+        raise ResumeError(
+            "--resume: samples cannot be added: this version of kveval, or this plan, builds other samples than the "
+            "run has; use a new --out"
+        )
+    reason = f"samples were added to its {len(before)} and not asked yet"
+    # What is complete with fewer samples is not complete with more.
+    variants = {
+        name: one.model_copy(update={"status": "stopped", "reason": reason}) if one.status == "complete" else one
+        for name, one in old.variants.items()
+        if name in new.variants
+    }
+    copied = ("samples", "samples_sha256", "aa_sample_ids", "growth")
+    return {
+        **{key: getattr(new, key) for key in copied},
+        "config": old.config | {key: new.config[key] for key in ("samples", "tasks")},
+        "variants": {name: variants.get(name, planned) for name, planned in new.variants.items()},
+    }
+
+
+def check_same_engine(
+    variant: str, before: Facts, now: Facts, *, is_resumed: bool = True, grown_max_model_len: int | None = None
+) -> None:
     """Checks that an engine does what it did before.
 
     Args:
         is_resumed: an earlier command asked the engine. Otherwise it went away and came back during this one.
+        grown_max_model_len: the window that samples added to the run need. It may be larger than before.
 
     Raises:
         ResumeError: it does something else in a resumed run. Names the first fact that differs.
         FactsError: it does something else since it came back.
     """
     old, new = before.identity(), now.identity()
+    if grown_max_model_len is not None and new["max_model_len"] == grown_max_model_len > (before.max_model_len or 0):
+        del old["max_model_len"]
     for key, value in old.items():
         if value == new[key]:
             continue

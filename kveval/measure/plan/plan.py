@@ -10,16 +10,19 @@ from kveval.engines.emulation import emulation_findings
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm.reasoning_parsers import parser_markers
 from kveval.measure.divergence.texts import PlannedText, plan_texts
+from kveval.measure.haystacks import HaystackSamples, group_by_haystack, spread_over_time
 from kveval.measure.plan.asked_again import aa_sample_ids, cold_samples
+from kveval.measure.plan.growth import EarlierPlan, by_stage, grown_cells, plan_growth
 from kveval.measure.plan.limits import longest_request
 from kveval.measure.plan.prompts import Route, plan_prompts
 from kveval.measure.plan.references import PlannedReferences, plan_references
-from kveval.measure.plan.samples import plan_samples
+from kveval.measure.plan.samples import fixed_counts, plan_samples
 from kveval.measure.plan.tasks import plan_cells, plan_tasks
 from kveval.measure.plan.variants import plan_variants
 from kveval.models.checkpoint import Model
 from kveval.models.generation import serving_temperature
 from kveval.run.facts import Finding
+from kveval.run.manifest import Growth
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.external.echoes import echo_findings
 from kveval.tasks.sample import Sample
@@ -40,6 +43,7 @@ class Plan:
         reasoning: how the model marks its thinking.
         cells: of generated tasks.
         samples: every sample of the run, the same for all variants.
+        growth: what was added to the run since it was first planned, in order. The last one may be new.
         references: what is forced for each sample that has a reference, by its id.
         aa_sample_ids: what the A/A run asks: whole haystacks.
         texts: what every variant is made to write, to see how far it moves from the baseline.
@@ -58,6 +62,7 @@ class Plan:
     reasoning: ModelReasoning
     cells: list[Cell]
     samples: list[Sample]
+    growth: tuple[Growth, ...]
     references: dict[str, PlannedReferences]
     aa_sample_ids: frozenset[str]
     texts: list[PlannedText]
@@ -68,6 +73,16 @@ class Plan:
         if variant.role == "aa":
             return [sample for sample in self.samples if sample.sample_id in self.aa_sample_ids]
         return self.samples
+
+    @property
+    def stages(self) -> tuple[tuple[Sample, ...], ...]:
+        """Returns the samples of the first plan, then those that each growth added."""
+        return by_stage(self.samples, self.growth)
+
+    @property
+    def in_order(self) -> list[HaystackSamples]:
+        """Returns the haystacks in the order they are asked: spread over time, and what was added after the rest."""
+        return [one for stage in self.stages for one in spread_over_time(group_by_haystack(stage))]
 
     @property
     def findings(self) -> list[Finding]:
@@ -87,16 +102,22 @@ class Plan:
     @property
     def cold_samples(self) -> list[Sample]:
         """What the baseline and the candidates are asked once more, without the prefix cache."""
-        return cold_samples(self.samples, self.config.cold_check, self.config.seed)
+        return cold_samples(self.stages, self.config.cold_check, self.config.seed)
 
 
-def make_plan(config: SweepConfig, installation: Installation) -> Plan:
-    """Plans a sweep, and checks everything that needs no running engine."""
+def make_plan(config: SweepConfig, installation: Installation, earlier: EarlierPlan | None = None) -> Plan:
+    """Plans a sweep, and checks everything that needs no running engine.
+
+    Args:
+        earlier: of the run that goes on. Its samples stay, and the configuration may ask for more.
+    """
     variants = plan_variants(config, installation)
     variants.check_launches()
     tasks = plan_tasks(config)
     cells = plan_cells(config, tasks, variants.limits)
     prompts = plan_prompts(variants, tasks)
+    growth = plan_growth(config, earlier, cells, fixed_counts(tasks, prompts))
+    cells = grown_cells(cells, growth)
     samples = plan_samples(cells, tasks, prompts, variants.limits)
     references = plan_references(config, samples, tasks, prompts)
     # Nothing is forced on servers that run already.
@@ -117,8 +138,16 @@ def make_plan(config: SweepConfig, installation: Installation) -> Plan:
         reasoning=prompts.reasoning(parser_markers()),
         cells=cells,
         samples=samples,
+        growth=growth,
         references=references,
-        aa_sample_ids=aa_sample_ids(samples, config.aa_share),
+        aa_sample_ids=aa_sample_ids(by_stage(samples, growth), config.aa_share),
         texts=texts,
-        max_model_len=longest_request(samples, config.load, variants.limits, forced_tokens, texts),
+        max_model_len=longest_request(
+            samples,
+            config.load,
+            variants.limits,
+            forced_tokens,
+            texts,
+            least=0 if earlier is None or config.is_attached else earlier.max_model_len,
+        ),
     )

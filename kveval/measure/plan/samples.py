@@ -61,6 +61,11 @@ def fixed_samples(
     ]
 
 
+def fixed_counts(tasks: PlannedTasks, prompts: PlannedPrompts) -> dict[str, int]:
+    """Returns the number of prompts of each task with fixed prompts."""
+    return {fixed.task.name: len(fixed.prompts(prompts.format.style)) for fixed in tasks.fixed}
+
+
 def _check_distinct(samples: Sequence[Sample]) -> None:
     # Records are joined by sample_id: one answer would stand for both of two equal questions.
     seen: set[str] = set()

@@ -58,16 +58,27 @@ def planned_haystacks(task: Task, cell: Cell) -> Iterator[PlannedHaystack]:
     builder = builder_of(task)
     with user_code(f"task {task.name!r}: most_questions of its builder"):
         most = builder.most_questions(cell.context_length) or cell.questions_per_haystack
-    numbers = sample_numbers(cell.samples, min(cell.questions_per_haystack, most))
-    shift_rng = seeded(task.name, cell.context_length, "phases", cell.seed)
-    strata = list(range(len(numbers)))
-    shift_rng.shuffle(strata)
-    for index, (own, stratum) in enumerate(zip(numbers, strata, strict=True)):
-        depth_shift = (stratum + shift_rng.random()) / len(numbers)
+    questions = min(cell.questions_per_haystack, most)
+    for index, (own, depth_shift) in enumerate(_numbers_and_shifts(task, cell, questions)):
         where = f"task {task.name!r} at context_length {cell.context_length}, haystack {index}"
         rng = seeded(task.name, cell.context_length, index, cell.seed)
         haystack = plan_haystack(f"{where}: its builder", builder, own, depth_shift, rng)
         yield PlannedHaystack(index, where, haystack, rng)
+
+
+def _numbers_and_shifts(task: Task, cell: Cell, questions: int) -> Iterator[tuple[range, float]]:
+    """Yields the sample numbers and the depth shift of each haystack. The shifts cover the context evenly.
+
+    What is added to a cell is drawn by itself, so that what the cell had before stays as it was.
+    """
+    for first, past in pairwise((0, *cell.grown_from, cell.samples)):
+        numbers = sample_numbers(past - first, questions)
+        address = (task.name, cell.context_length, "phases", cell.seed)
+        rng = seeded(*address, first) if first else seeded(*address)
+        strata = list(range(len(numbers)))
+        rng.shuffle(strata)
+        for own, stratum in zip(numbers, strata, strict=True):
+            yield range(own.start + first, own.stop + first), (stratum + rng.random()) / len(numbers)
 
 
 def builder_of(task: Task) -> Builder:

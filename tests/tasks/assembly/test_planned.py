@@ -46,6 +46,35 @@ def test_each_haystack_has_its_own_generator():
     assert first.rng.random() != second.rng.random()
 
 
+class NotesShifts(Builder):
+    def haystack(self, numbers, depth_shift, rng):
+        fields = [{"question": f"{number}", "shift": depth_shift, "draw": rng.random()} for number in numbers]
+        return Haystack([], [Question(one, ("7",)) for one in fields])
+
+
+@given(counts=st.lists(st.integers(1, 60), min_size=1, max_size=4), questions=st.integers(1, 12))
+def test_what_is_added_to_a_cell_leaves_what_it_had(counts, questions):
+    def planned(*samples: int):
+        cell = Cell("t", 1024, samples[-1], questions, 0, "generated", tuple(samples[:-1]))
+        return [(one.index, one.haystack.questions) for one in planned_haystacks(task_of(NotesShifts()), cell)]
+
+    totals = [sum(counts[: end + 1]) for end in range(len(counts))]
+    grown = planned(*totals)
+    for end in range(1, len(totals)):
+        smaller = planned(*totals[:end])
+        assert grown[: len(smaller)] == smaller
+    asked = [question.fields["question"] for _, own in grown for question in own]
+    assert asked == [str(number) for number in range(totals[-1])]
+    assert [index for index, _ in grown] == list(range(len(grown)))
+
+
+def test_what_is_added_covers_the_context_by_itself():
+    cell = Cell("t", 1024, 50, 5, 0, "generated", (10,))
+    shifts = [one.haystack.questions[0].fields["shift"] for one in planned_haystacks(task_of(NotesShifts()), cell)]
+    assert sorted(int(shift * 2) for shift in shifts[:2]) == [0, 1]
+    assert sorted(int(shift * 8) for shift in shifts[2:]) == list(range(8))
+
+
 def test_a_builder_may_bring_its_own_filler():
     [planned] = planned_haystacks(task_of(AtMostTwo()), Cell("t", 1024, 2, 2, 0, "generated"))
     assert planned.source(Cell("t", 1024, 2, 2, 0, "generated")).name == "generated"
