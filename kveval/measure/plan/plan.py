@@ -122,7 +122,9 @@ def make_plan(config: SweepConfig, installation: Installation, earlier: EarlierP
     references = plan_references(config, samples, tasks, prompts)
     # Nothing is forced on servers that run already.
     forced_tokens = {} if config.is_attached else {one: planned.most_tokens for one, planned in references.items()}
-    texts = plan_texts(config.divergence, samples, prompts.format, config.seed)
+    stages = by_stage(samples, growth)
+    # Of the first plan: the texts of a run stay the same when samples are added.
+    texts = plan_texts(config.divergence, stages[0], prompts.format, config.seed)
     for limit in variants.limits:
         for text in texts:
             limit.check(text.where, len(text.prompt_ids), text.tokens)
@@ -140,7 +142,7 @@ def make_plan(config: SweepConfig, installation: Installation, earlier: EarlierP
         samples=samples,
         growth=growth,
         references=references,
-        aa_sample_ids=aa_sample_ids(by_stage(samples, growth), config.aa_share),
+        aa_sample_ids=aa_sample_ids(stages, config.aa_share),
         texts=texts,
         max_model_len=longest_request(
             samples,

@@ -63,6 +63,12 @@ async def test_a_run_grows_as_often_as_one_likes(plan_of: Planner, tmp_path: Pat
         assert ids(s for stage in again.stages[:end] for s in stage) == ids(plan.samples)
 
 
+async def test_texts_of_the_divergence_stay_when_samples_are_added(plan_of: Planner, tmp_path: Path) -> None:
+    small = await planned(plan_of, tmp_path, variants=["bf16"], divergence={"samples": 2, "tokens": 16})
+    large = plan_of(out=tmp_path, variants=["bf16"], samples=60, divergence={"samples": 2, "tokens": 16})
+    assert [text.text_id for text in large.texts] == [text.text_id for text in small.texts]
+
+
 async def test_one_task_may_grow_alone(plan_of: Planner, tmp_path: Path) -> None:
     own = {"name": "niah_multikey", "samples": 3}
     await planned(plan_of, tmp_path, variants=["bf16"], tasks=["niah_single", own])
