@@ -20,7 +20,7 @@ from kveval.measure.growth import growing
 from kveval.measure.haystacks import group_by_haystack, tokens_to_compute
 from kveval.measure.manifest_file import ManifestFile
 from kveval.measure.plan.asked_again import cold_tokens
-from kveval.measure.plan.manifest import check_same_engine, new_manifest, resumed_manifest
+from kveval.measure.plan.manifest import check_same_engine, manifest_of
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
 from kveval.measure.records import sample_row, unanswered
@@ -85,16 +85,12 @@ async def sweep(
     run = RunDirectory(out)
     with run.locked():
         run.check_usable(resume=resume)
-        manifest = ManifestFile(run, _manifest(run, plan))
+        manifest = ManifestFile(run, manifest_of(run, plan))
         for variant in plan.variants:
             for said in set_broken_lines_aside(run, variant.name, [one.sample_id for one in plan.samples_of(variant)]):
                 reporter.note(f"{variant.name}: {said}")
         with growing(run, manifest.manifest, plan, reporter):
             return await _Sweep(plan, run, manifest, reporter, retry_errors, stages, open_engine).run()
-
-
-def _manifest(run: RunDirectory, plan: Plan) -> Manifest:
-    return resumed_manifest(run.read_manifest(), plan) if run.exists() else new_manifest(plan)
 
 
 class _Sweep:

@@ -17,6 +17,7 @@ from kveval.measure.plan.growth import without_samples
 from kveval.measure.plan.plan import Plan
 from kveval.measure.plan.prompts import server_template
 from kveval.models.checkpoint import Model, hash_model, read_model
+from kveval.run.directory import RunDirectory
 from kveval.run.facts import Facts
 from kveval.run.manifest import Manifest, VariantRun
 from kveval.run.records import ids_sha256
@@ -125,6 +126,11 @@ def check_same_run(old: Manifest, new: Manifest) -> None:
             raise ResumeError(f"--resume: {_shown(name)} changed since this run was made; {_INSTEAD}")
     if not is_grown(old, new) and old.samples_sha256 != new.samples_sha256:
         raise ResumeError("--resume: this version of kveval builds other samples than the run has; use a new --out")
+
+
+def manifest_of(run: RunDirectory, plan: Plan) -> Manifest:
+    """Returns the manifest with which a sweep of `plan` begins in a folder. Raises as `check_same_run` does."""
+    return resumed_manifest(run.read_manifest(), plan) if run.exists() else new_manifest(plan)
 
 
 def is_grown(old: Manifest, new: Manifest) -> bool:
