@@ -16,7 +16,6 @@ from kveval.errors import EngineError, FactsChangedError, FactsError, ResumeErro
 from kveval.measure.asker import Remaining, SampleAsker, ServerBrokenError, Work
 from kveval.measure.cold import ColdStage
 from kveval.measure.divergence.stage import DivergenceStage
-from kveval.measure.growth import growing
 from kveval.measure.haystacks import group_by_haystack, tokens_to_compute
 from kveval.measure.manifest_file import ManifestFile
 from kveval.measure.plan.asked_again import cold_tokens
@@ -24,6 +23,7 @@ from kveval.measure.plan.manifest import check_same_engine, manifest_of
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
 from kveval.measure.records import sample_row, unanswered
+from kveval.measure.reuse.growing import growing
 from kveval.measure.watch.answers import answer_findings
 from kveval.measure.watch.blocks import Blocks
 from kveval.measure.watch.counters import kept_findings, past_findings
