@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, PlainSerializer
+from pydantic import Field, PlainSerializer, StrictFloat, StrictInt
 
 from kveval.config.values import StrictModel
 
@@ -34,8 +34,9 @@ def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
 
 Environment = Annotated[dict[str, str], PlainSerializer(without_secrets, when_used="json")]
 
-EngineArgs = dict[str, str | int | float | bool | None]
-"""Engine flags such as ``{"max-num-seqs": 8}``; true is a bare flag, false is ``--no-...``."""
+Words = Annotated[list[str | StrictInt | StrictFloat], Field(min_length=1)]
+EngineArgs = dict[str, str | int | float | bool | Words | None]
+"""Engine flags such as ``{"max-num-seqs": 8}``; true is a bare flag, false is ``--no-...``, a list is several words."""
 
 
 class EngineConfig(StrictModel):
@@ -85,7 +86,8 @@ class RequestsConfig(StrictModel):
 def flags(arguments: Mapping[str, Any]) -> list[str]:
     """Returns settings such as ``{"max-num-seqs": 8, "enforce-eager": True}`` as command-line flags.
 
-    False becomes ``--no-...``, as argparse's BooleanOptionalAction reads it. None drops a flag. A mapping becomes JSON.
+    False becomes ``--no-...``, as argparse's BooleanOptionalAction reads it. None drops a flag. A list becomes several
+    words, a mapping becomes JSON.
     """
     result: list[str] = []
     for name, value in arguments.items():
@@ -94,6 +96,8 @@ def flags(arguments: Mapping[str, Any]) -> list[str]:
             result.append(flag)
         elif value is False:
             result.append(f"--no-{flag_name(name)}")
+        elif isinstance(value, list | tuple):
+            result += [flag, *map(str, value)]
         elif value is not None:
             result += [flag, json.dumps(value) if isinstance(value, Mapping) else str(value)]
     return result

@@ -145,12 +145,12 @@ def _problem(dtype: str, device: Device) -> str | None:
     if dtype not in CPU_DTYPES:
         return (
             f"vLLM's CPU engine takes {dtype!r} without a check and corrupts its cache; use on CPU: "
-            f"{', '.join(CPU_DTYPES)}, or emulated: {_emulated_alternative(dtype)}"
+            f"{', '.join(CPU_DTYPES)}, or emulated: {emulated_alternative(dtype)}"
         )
     if CACHE_DTYPES[dtype].is_quantized and not device.has_native_fp8:
         return (
             f"{dtype!r} needs AVX-512 or AMX on CPU, which this processor lacks; use here: "
-            f"{_emulated_alternative(dtype)}"
+            f"{emulated_alternative(dtype)}"
         )
     return None
 
@@ -182,7 +182,8 @@ def emulated_control(candidate: ResolvedVariant, baseline: ResolvedVariant) -> R
     )
 
 
-def _emulated_alternative(dtype: str) -> str:
+def emulated_alternative(dtype: str) -> str:
+    """Returns a variant, as a configuration spells it, that emulates `dtype`, or int8 where kveval cannot."""
     rounding = emulation_of(dtype)
     if rounding is None:
         return "{name: NAME, emulate: {format: int8}}"

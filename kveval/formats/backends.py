@@ -8,6 +8,7 @@ store nothing that one of these does not store are left out.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +16,9 @@ Storage = Literal["heads", "latent", "sparse latent"]
 
 GENERATIONS = ("ampere", "ada", "hopper", "blackwell", "blackwell-rtx")
 """NVIDIA GPUs by compute capability: 8.0 and 8.6, 8.9, 9.0, 10.x, 12.x."""
+
+READ_AS_E4M3 = {"rocm": ("fp8_e5m2",)}
+"""What vLLM stores as asked and then reads as e4m3, by platform (`fp8_dtype` in vllm/platforms/rocm.py)."""
 
 DEVICES = ("gpu", "cpu", *GENERATIONS)
 """What ``--device`` takes. ``gpu`` is an NVIDIA GPU of any generation."""
@@ -117,6 +121,17 @@ def devices_of(device: str) -> tuple[str, ...]:
     return GENERATIONS if device == "gpu" else (device,)
 
 
+def generation_of(architecture: str | None) -> str | None:
+    """Return the one of `GENERATIONS` that a GPU such as ``sm_90`` is of; None for any other."""
+    capability = re.fullmatch(r"sm_(\d+)(\d)", architecture or "")
+    if capability is None:
+        return None
+    major, minor = int(capability[1]), int(capability[2])
+    if major == 8:
+        return "ada" if minor == 9 else "ampere"
+    return {9: "hopper", 10: "blackwell", 12: "blackwell-rtx"}.get(major)
+
+
 def stored_dtype(dtype: str, shape: Shape, device: str) -> str | None:
     """Return the dtype that layers of `shape` really get on `device`; None where no backend takes `dtype`."""
     for support in SUPPORT:
@@ -125,9 +140,19 @@ def stored_dtype(dtype: str, shape: Shape, device: str) -> str | None:
     return None
 
 
-def is_stored_on(dtype: str, device: str) -> bool:
-    """Whether a backend on `device` stores some layer in `dtype`."""
-    return any(dtype in support.dtypes and device in support.devices for support in SUPPORT)
+def is_stored_on(dtype: str, device: str, backend: str | None = None) -> bool:
+    """Whether a backend on `device` stores some layer in `dtype`; only `backend`, where one is given."""
+    return any(
+        dtype in support.dtypes and device in support.devices and backend in (None, support.backend)
+        for support in SUPPORT
+    )
+
+
+def is_listed(dtype: str, backend: str | None = None) -> bool:
+    """Whether `SUPPORT` says which backends store `dtype`, and what `backend` stores."""
+    return any(dtype in support.dtypes for support in SUPPORT) and (
+        backend is None or any(backend == support.backend for support in SUPPORT)
+    )
 
 
 def is_stored_as(dtype: str, stored: str) -> bool:

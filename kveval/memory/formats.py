@@ -66,7 +66,7 @@ def stored_formats(dtype: CacheDtype, architecture: Architecture, device: str) -
     """Return how vLLM stores `architecture` in `dtype`, as it is asked for first; [] where no backend takes it."""
     if not dtype.is_in_vllm:
         return [StoredFormat(dtype, dtype, devices_of(device))]
-    shapes = {_shape(architecture, layer) for layer in architecture.attention if layer.opaque_bytes is None}
+    shapes = shapes_of(architecture)
     found: dict[str, tuple[str, ...]] = {}
     for one in devices_of(device):
         stored = {stored_dtype(dtype.name, shape, one) for shape in shapes}
@@ -77,6 +77,11 @@ def stored_formats(dtype: CacheDtype, architecture: Architecture, device: str) -
             found[dtype.name] = (*found.get(dtype.name, ()), one)
     as_asked_first = sorted(found.items(), key=lambda item: item[0] != dtype.name)
     return [StoredFormat(dtype, CACHE_DTYPES[name], devices) for name, devices in as_asked_first]
+
+
+def shapes_of(architecture: Architecture) -> set[Shape]:
+    """Return what the layers of a model store of one token, where that depends on the cache dtype."""
+    return {_shape(architecture, layer) for layer in architecture.attention if layer.opaque_bytes is None}
 
 
 def _shape(architecture: Architecture, layer: AttentionLayer) -> Shape:

@@ -10,6 +10,7 @@ from kveval.errors import ConfigError
 from kveval.models.config_file import language_part, read_config
 
 _KEY = "quantization_config"
+_WITH_SCALES = ("fp8", "modelopt", "quark")
 _MODELOPT = {"fp8": "fp8_e4m3", "nvfp4": "nvfp4"}
 
 
@@ -20,6 +21,16 @@ def checkpoint_cache_dtype(folder: Path) -> str | None:
     (vllm/model_executor/layers/attention/attention.py). ModelOpt may write a file of its own.
     """
     return next(filter(None, map(_dtype, _quantization_configs(folder))), None)
+
+
+def has_fp8_scales(folder: Path) -> bool:
+    """Whether vLLM reads scales of K and V for this checkpoint, which makes it FP8 for its cache.
+
+    Read from vLLM 0.32: the methods that return a `BaseKVCacheMethod` (`get_quant_method` of each in
+    vllm/model_executor/layers/quantization). llm-compressor's checkpoints have scales only with a scheme.
+    """
+    methods = [str(config.get("quant_method", "")) for config in _quantization_configs(folder)]
+    return any(method.startswith(_WITH_SCALES) for method in methods) or checkpoint_cache_dtype(folder) is not None
 
 
 def _quantization_configs(folder: Path) -> Iterator[Mapping[str, Any]]:

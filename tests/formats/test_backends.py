@@ -14,6 +14,8 @@ from kveval.formats.backends import (
     Shape,
     Support,
     devices_of,
+    generation_of,
+    is_listed,
     is_stored_as,
     is_stored_on,
     stored_dtype,
@@ -123,3 +125,21 @@ def test_what_is_stored_as_something_else() -> None:
     assert is_stored_as("fp8", "fp8_ds_mla")
     assert not is_stored_as("fp8", "nvfp4_ds_mla")
     assert not is_stored_as("int8_per_token_head", "fp8_ds_mla")
+
+
+@pytest.mark.parametrize(
+    ("architecture", "generation"),
+    [("sm_80", "ampere"), ("sm_86", "ampere"), ("sm_89", "ada"), ("sm_90", "hopper"), ("sm_100", "blackwell"),
+     ("sm_103", "blackwell"), ("sm_120", "blackwell-rtx"), ("sm_75", None), ("gfx942", None), (None, None)],
+)  # fmt: skip
+def test_generations_of_gpus(architecture: str | None, generation: str | None) -> None:
+    assert generation_of(architecture) == generation
+
+
+def test_what_the_table_can_tell() -> None:
+    assert is_listed("fp8")
+    assert is_listed("fp8", "TRITON_ATTN")
+    assert not is_listed("fp8", "MINE")
+    assert not is_listed("turboquant_4bit_nc")
+    assert is_stored_on("fp8_e5m2", "hopper")
+    assert not is_stored_on("fp8_e5m2", "hopper", "TRITON_ATTN")

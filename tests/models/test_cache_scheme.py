@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kveval.models.cache_scheme import checkpoint_cache_dtype
+from kveval.models.cache_scheme import checkpoint_cache_dtype, has_fp8_scales
 
 FP8 = {"num_bits": 8, "type": "float", "dynamic": False, "strategy": "tensor", "symmetric": True}
 
@@ -43,6 +43,23 @@ def test_modelopt_may_say_it_in_a_file_of_its_own(tmp_path: Path) -> None:
     said = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}
     (tmp_path / "hf_quant_config.json").write_text(json.dumps(said))
     assert checkpoint_cache_dtype(tmp_path) == "fp8_e4m3"
+
+
+@pytest.mark.parametrize(
+    ("config", "scales"),
+    [
+        ({}, False),
+        ({"quant_method": "fp8"}, True),
+        ({"quant_method": "modelopt_fp4"}, True),
+        ({"quant_method": "quark"}, True),
+        ({"quant_method": "awq"}, False),
+        ({"quant_method": "compressed-tensors"}, False),
+        ({"quant_method": "compressed-tensors", "kv_cache_scheme": FP8}, True),
+    ],
+)
+def test_checkpoints_whose_cache_vllm_takes_for_fp8(tmp_path: Path, config: dict[str, Any], scales: bool) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"quantization_config": config}))
+    assert has_fp8_scales(tmp_path) == scales
 
 
 def test_a_folder_that_cannot_be_read_asks_for_nothing(tmp_path: Path) -> None:

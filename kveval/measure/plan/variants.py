@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,7 @@ from kveval.engines.client.access import Access
 from kveval.engines.emulation import check_eager
 from kveval.engines.speculation import check_speculation
 from kveval.engines.variants import ResolvedVariant, emulated_control, resolve
+from kveval.engines.vllm.limits import check_storage
 from kveval.errors import ConfigError, PlanError
 from kveval.measure.plan.limits import TokenLimit, check_load_fits
 from kveval.models.checkpoint import Model, read_model
@@ -34,6 +36,8 @@ _SET_BY_KVEVAL = {
     "spec-model": "use speculative_config of a variant",
     "spec-tokens": "use speculative_config of a variant",
 }
+# vLLM takes a text with several words for one layer's name, and says nothing.
+_TAKES_WORDS = ("kv-cache-dtype-skip-layers",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,8 @@ class PlannedVariants:
         """Checks what the launches need of each other. Raises PlanError: one would fail, or differ from the others."""
         flags = {variant.name: flags_of(self.config, variant.config) for variant in self.variants}
         check_eager(self.variants, self.installation.device, flags)
+        for variant in self.variants:
+            check_storage(variant, self.models[variant.name], flags[variant.name], self.installation.device)
 
 
 def plan_variants(config: SweepConfig, installation: Installation) -> PlannedVariants:
@@ -136,10 +142,16 @@ def _check_flags(config: SweepConfig) -> None:
     places: dict[str, Mapping[str, Any]] = {"engine.args": config.engine.args}
     places |= {f"variants.{variant.name}.engine_args": variant.engine_args for variant in config.variants}
     for place, arguments in places.items():
-        for name in arguments:
+        for name, value in arguments.items():
             instead = _SET_BY_KVEVAL.get(flag_name(name))
             if instead:
                 raise PlanError(f"{place}: {name!r} is set by kveval; {instead}")
+            words = re.split(r"[\s,]+", value) if isinstance(value, str) else ()
+            if flag_name(name) in _TAKES_WORDS and len(words) > 1:
+                raise PlanError(
+                    f"{place}: {name}: {value!r} is one word to vLLM, which then skips no layer; use: "
+                    f"[{', '.join(words)}]"
+                )
 
 
 def _check_emulation(variant: ResolvedVariant, installation: Installation, models: Mapping[str, Model]) -> None:

@@ -20,6 +20,13 @@ def test_flags() -> None:
     assert flags(arguments) == ["--max-num-seqs", "8", "--enforce-eager", "--seed", "0", "--no-off", "--x", "a b"]
 
 
+async def test_a_flag_may_have_several_words(engine_of: Maker) -> None:
+    args = {"kv-cache-dtype-skip-layers": [0, 1, "sliding_window"], "max-num-seqs": 8}
+    command = engine_of(args=args).command(1)
+    at = command.index("--kv-cache-dtype-skip-layers")
+    assert command[at : at + 5] == ["--kv-cache-dtype-skip-layers", "0", "1", "sliding_window", "--max-num-seqs"]
+
+
 @pytest.mark.parametrize("off", [{"enable-prefix-caching": False}, {"no_enable_prefix_caching": True}])
 async def test_what_kveval_turns_on_can_be_turned_off(engine_of: Maker, off: dict[str, bool]) -> None:
     command = engine_of(args=off).command(1)

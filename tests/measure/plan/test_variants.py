@@ -46,6 +46,17 @@ def test_on_a_gpu_every_variant_is_compared_without_graphs(plan_of: Planner, ins
     make_load_plan(graphs, gpu)
 
 
+@pytest.mark.parametrize("written", ["0 1 27", "0, 1,27"])
+def test_layers_in_one_text_would_skip_nothing(plan_of: Planner, written: str) -> None:
+    one = {"name": "fp8", "engine_args": {"kv_cache_dtype_skip_layers": written}}
+    with pytest.raises(
+        PlanError,
+        match=r"variants\.fp8\.engine_args: kv_cache_dtype_skip_layers: '0.* is one word .*; use: \[0, 1, 27\]$",
+    ):
+        plan_of(variants=["bf16", one])
+    plan_of(variants=["bf16", {"name": "fp8", "engine_args": {"kv_cache_dtype_skip_layers": [0, 1, 27]}}])
+
+
 def test_emulation_needs_the_plugin(plan_of: Planner, installation: Installation) -> None:
     config = plan_of(variants=["bf16", "int8"]).config
     with pytest.raises(PlanError, match=r"variants\.int8: emulation needs kveval's plugin"):

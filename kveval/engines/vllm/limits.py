@@ -1,0 +1,81 @@
+"""Cache dtypes that vLLM would refuse, crash with or misread on a GPU: known before it is launched.
+
+Read from the source of vLLM 0.32, not run. What the engine on a CPU stores is checked in `kveval.engines.variants`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from kveval.engines.variants import Device, ResolvedVariant, emulated_alternative
+from kveval.errors import ConfigError, PlanError, UsageError
+from kveval.formats.backends import READ_AS_E4M3, Shape, generation_of, is_listed, is_stored_on, stored_dtype
+from kveval.formats.registry import CACHE_DTYPES
+from kveval.memory.architecture import read_architecture
+from kveval.memory.formats import shapes_of
+from kveval.models.cache_scheme import has_fp8_scales
+from kveval.models.checkpoint import Model
+
+
+def check_storage(variant: ResolvedVariant, model: Model, flags: Mapping[str, Any], device: Device) -> None:
+    """Raises PlanError if vLLM cannot store this variant's cache of this model on this device.
+
+    Args:
+        flags: the configured flags of the variant.
+    """
+    if variant.config.endpoint is not None or variant.emulate is not None:
+        return
+    dtype = variant.kv_cache_dtype
+    reason = _misread(dtype, model, device) or _not_stored(dtype, model, pinned_backend(flags), device)
+    if reason:
+        raise PlanError(
+            f"variants.{variant.name}: kv_cache_dtype: {reason}, or emulated: {emulated_alternative(dtype)}"
+        )
+
+
+def pinned_backend(flags: Mapping[str, Any]) -> str | None:
+    """Returns the attention backend that flags name for all layers; None where vLLM chooses."""
+    try:
+        config = json.loads(str(flags.get("attention-config")))
+    except ValueError:
+        config = None
+    named = flags.get("attention-backend") or (config.get("backend") if isinstance(config, Mapping) else None)
+    return None if named is None or str(named).lower() == "auto" else str(named).upper()
+
+
+def _misread(dtype: str, model: Model, device: Device) -> str | None:
+    if dtype in READ_AS_E4M3.get(device.kind or "", ()):
+        return f"vLLM reads a cache of {dtype!r} as fp8_e4m3 on this device ({device.kind}); use: fp8"
+    if dtype == "fp8_e5m2" and has_fp8_scales(model.path):
+        # `_init_kv_cache_quant` in vllm/model_executor/layers/attention/attention.py.
+        return f"vLLM takes no {dtype!r} for a checkpoint that is quantized to FP8 itself; use: fp8"
+    return None
+
+
+def _not_stored(dtype: str, model: Model, backend: str | None, device: Device) -> str | None:
+    generation = generation_of(device.architecture)
+    if device.kind != "cuda" or generation is None or not is_listed(dtype, backend):
+        return None
+    # vLLM itself checks the heads for a backend that was named; among all of them it may find one that misreads them.
+    shapes = _shapes(model) if backend is None else set()
+
+    def is_stored(name: str) -> bool:
+        return is_stored_on(name, generation, backend) and all(
+            stored_dtype(name, shape, generation) for shape in shapes
+        )
+
+    if is_stored(dtype):
+        return None
+    by = "no attention backend of vLLM stores" if backend is None else f"the attention backend {backend} does not store"
+    instead = ", ".join(name for name, entry in CACHE_DTYPES.items() if entry.is_in_vllm and is_stored(name))
+    return f"{by} {dtype!r} for this model on {generation} ({device.architecture}); use: {instead or 'another model'}"
+
+
+def _shapes(model: Model) -> set[Shape]:
+    """Returns what the model's layers store of a token; empty where kveval cannot read its architecture."""
+    try:
+        return shapes_of(read_architecture(model.config, str(model.path)))
+    except (ConfigError, UsageError):
+        return set()
