@@ -212,6 +212,11 @@ class DivergenceFolder:
         except (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
             raise RunDirectoryError(f"{path}: {error}; `kveval sweep --resume` reads this text again") from error
 
+    def written(self, variant: str) -> dict[Path, tuple[int, int]]:
+        """Returns the files of a variant's readings, each with what changes when it is written again."""
+        stats = ((path, path.stat()) for path in sorted((self._path / variant).glob("*.npz")))
+        return {path: (stat.st_mtime_ns, stat.st_ino) for path, stat in stats}
+
     def size_bytes(self, variant: str, text_id: str) -> int | None:
         """Returns the size of one reading on disk. None if there is none."""
         try:

@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kveval.run.directory import RunDirectory
+from kveval.run.divergence import DivergenceFolder
 from kveval.run.records import Record, SentinelRecord, samples_without_record
 from kveval.run.storage import storage, whole_lines_bytes, write_atomically
 
@@ -16,16 +17,25 @@ FOLDER = "set_aside"
 
 
 class AnswersSince:
-    """The answers of one variant that were written after some moment: all lines after the ends its files had then."""
+    """What one variant said after some moment: all lines after the ends its files had then, and newer readings."""
 
     def __init__(self, run: RunDirectory, variant: str) -> None:
         self._run = run
+        self._variant = variant
         paths = (run.records_path(variant), run.cold_path(variant), run.sentinels_path(variant))
         # The next answer replaces an unfinished last line.
         self._ends = {path: whole_lines_bytes(path) for path in paths}
+        self._readings = DivergenceFolder(run.path)
+        self._known = self._readings.written(variant)
 
     def set_aside(self) -> int:
-        """Moves the answers to ``set_aside/``. Returns how many there were."""
+        """Moves the answers to ``set_aside/``, and what the variant said along texts. Returns how many answers."""
+        for path, version in self._readings.written(self._variant).items():
+            if self._known.get(path) != version:
+                to = self._run.path / FOLDER / path.relative_to(self._run.path)
+                with storage(to):
+                    to.parent.mkdir(parents=True, exist_ok=True)
+                    path.replace(to)
         return sum(self._move(path, end) for path, end in self._ends.items())
 
     def _move(self, path: Path, end: int) -> int:

@@ -4,10 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.divergences import add_divergence
 from support.stored import RECORD
 
 from kveval.errors import RunDirectoryError
 from kveval.run.directory import RunDirectory
+from kveval.run.divergence import DivergenceFolder
 from kveval.run.records import Record, SentinelRecord
 from kveval.run.set_aside import AnswersSince, set_broken_lines_aside
 
@@ -51,6 +53,22 @@ def test_answers_set_aside_twice_are_all_kept(tmp_path: Path) -> None:
             run.append(record(sample_id))
             since.set_aside()
     assert len((tmp_path / "set_aside" / "records" / "bf16.jsonl").read_text().splitlines()) == 2
+
+
+def test_readings_of_texts_are_moved_with_the_answers(tmp_path: Path) -> None:
+    rows = add_divergence(tmp_path, {"fp8": 0.1}, texts=3)
+    folder = DivergenceFolder(tmp_path)
+    kept, again, later = (row.text_id for row in rows)
+    (tmp_path / "divergence" / "fp8" / f"{later}.npz").unlink()
+    since = AnswersSince(RunDirectory(tmp_path), "fp8")
+    reading = folder.read("fp8", kept)
+    assert reading is not None
+    for text_id in (again, later):
+        folder.write("fp8", text_id, reading)
+    assert since.set_aside() == 0
+    assert [folder.read("fp8", one) is None for one in (kept, again, later)] == [False, True, True]
+    assert all(folder.read("bf16", one) is not None for one in (kept, again, later))
+    assert len(list((tmp_path / "set_aside" / "divergence" / "fp8").iterdir())) == 2
 
 
 def test_answers_that_replace_an_unfinished_line_are_moved_too(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +164,30 @@ async def test_a_text_that_fails_is_left_out_and_counted(plan_of: Planner, text:
     assert (found["fp8", "text"].planned, found["fp8", "text"].compared) == (1, 0)
     assert found["fp8", "output"].compared == found["int8", "output"].compared == 2
     assert found["int8", "text"].compared == 1
+
+
+@pytest.mark.parametrize("variant", ["bf16", "fp8"])
+async def test_what_a_server_said_before_it_was_seen_to_change_is_set_aside(
+    plan_of: Planner, text: Path, tmp_path: Path, variant: str
+) -> None:
+    plan, out = planned(plan_of, text), tmp_path / "run"
+    engines = engines_of(plan, tmp_path)
+    folder, force = engines.force[variant]
+    def changes(body: dict[str, Any]) -> str:
+        if body["vllm_xargs"]["kveval_top_k"] or "kveval_read_ids" in body["vllm_xargs"]:
+            engines.servers[variant].version = "0.30.0"
+        return force(body)
+
+    engines.force[variant] = (folder, changes)
+    manifest = await run(plan, out, engines)
+    assert manifest.variants[variant].status == "stopped"
+    assert {change.name for change in manifest.variants[variant].facts_changed} == {"engine_version"}
+    assert list((out / "divergence" / variant).glob("*.npz")) == []
+    assert len(list((out / "set_aside" / "divergence" / variant).glob("*.npz"))) == len(plan.texts)
+    assert all(one.compared == 0 for one in divergences(load_run(out)) if variant in ("bf16", one.variant))
+
+    for name in engines.force:
+        shutil.rmtree(tmp_path / name)
+    resumed = await run(plan, out, engines_of(plan, tmp_path), resume=True)
+    assert resumed.status == "complete"
+    assert all(one.compared == one.planned for one in divergences(load_run(out)))
