@@ -173,6 +173,7 @@ async def test_what_a_server_said_before_it_was_seen_to_change_is_set_aside(
     plan, out = planned(plan_of, text), tmp_path / "run"
     engines = engines_of(plan, tmp_path)
     folder, force = engines.force[variant]
+
     def changes(body: dict[str, Any]) -> str:
         if body["vllm_xargs"]["kveval_top_k"] or "kveval_read_ids" in body["vllm_xargs"]:
             engines.servers[variant].version = "0.30.0"

@@ -51,10 +51,25 @@ def test_the_section_shows_variants_beside_the_noise(run: Path) -> None:
     add_divergence(run, {"same": 0.2}, kind="text", texts=1)
     page = build_report(run).read_text()
     for words in (
-        "Divergence along a text", "Along the baseline&#39;s own output", "Along the texts that were given",
-        "the true divergence is at\nleast this", "(A/A)", "the divergence grows along a text", "tokens 17 to 64",
-    ):  # fmt: skip
+        "Divergence along a text",
+        "Along the baseline's own output",
+        "Along the texts that were given",
+        "the true divergence is at\nleast this",
+        "mean KLD up to a position",
+        "(A/A)",
+        "the divergence grows along a text",
+        "tokens 17 to 64",
+    ):
         assert words.replace("&#39;", "'") in page.replace("&#39;", "'"), words
+
+
+def test_a_run_without_a_second_baseline_says_so(run: Path) -> None:
+    said = "it is not known how much diverges without any change"
+    rows = add_divergence(run, {"same": 0.2, "bf16-aa": 0.0})
+    assert said not in build_report(run).read_text()
+    for row in rows:
+        (run / "divergence" / "bf16-aa" / f"{row.text_id}.npz").unlink()
+    assert said in build_report(run).read_text()
 
 
 def test_what_is_not_compared_is_said(run: Path) -> None:
