@@ -1,4 +1,6 @@
-"""Measures what the expected score buys: its error beside that of greedy answers, and the questions each needs."""
+"""Measures what forced decode buys: the error of the expected score beside that of greedy answers, the questions each
+needs, and the divergence along a text.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,15 @@ import kveval
 from kveval.config.judge import Policy
 from kveval.judge.comparison.endpoint import Endpoint
 from kveval.judge.comparison.judgement import judge_run
+from kveval.judge.divergence.of_run import VariantDivergence, divergences
 from kveval.judge.run_data import RunData, load_run
 from kveval.judge.statistics.difference import Difference
 
 _MODELS = ("smollm2", "gemma3-270m")
 _TASKS = ("niah_multikey", "qa_single_hop", "code_definition")
 _QUESTIONS, _QUESTIONS_PER_HAYSTACK = 300, 10
+# 1,000 tokens and more for each variant.
+_DIVERGENCE = {"samples": 10, "tokens": 128}
 _MARGIN = 0.01
 # One-sided 97.5% and 80% power of the normal distribution.
 _Z = 1.96 + 0.84
@@ -46,6 +51,7 @@ def _measure(model: str) -> dict[str, Any]:
             "questions_per_haystack": _QUESTIONS_PER_HAYSTACK,
             "cold_check": 0,
             "requests": {"logprobs": 0},
+            "divergence": _DIVERGENCE,
         }
         return figures(kveval.sweep(config, out=Path(folder) / "run").path)
 
@@ -73,6 +79,20 @@ def figures(out: Path) -> dict[str, Any]:
         },
         "seconds": {name: round(variant.asking_seconds, 1) for name, variant in run.manifest.variants.items()},
         "forced_tokens": {name: _forced_tokens(run, name) for name in run.manifest.variants},
+        "divergence": {one.variant: _divergence(one) for one in divergences(run)},
+    }
+
+
+def _divergence(one: VariantDivergence) -> dict[str, Any]:
+    summary = one.summary
+    return {
+        "tokens": summary.tokens if summary else 0,
+        "kld_mean": _rounded(summary.kld_mean.value) if summary else None,
+        "kld_se": _rounded(summary.kld_mean.se) if summary else None,
+        "same_top": _rounded(summary.same_top.value) if summary else None,
+        "ppl_ratio": _rounded(summary.ppl_ratio.value) if summary else None,
+        "divergence_seconds_per_1000_tokens": _rounded(one.seconds_per_1000_tokens),
+        "bytes_per_token": _rounded(one.bytes_per_token),
     }
 
 

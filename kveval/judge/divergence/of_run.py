@@ -113,7 +113,7 @@ def _divergence(
 
 
 def _by_length(
-    parts: Sequence[tuple[DivergenceText, TokenDivergence]], joined: TokenDivergence, clusters: NDArray[np.generic]
+    parts: Sequence[tuple[DivergenceText, TokenDivergence]], joined: TokenDivergence, clusters: NDArray[np.int64]
 ) -> Iterator[tuple[int, DivergenceSummary]]:
     lengths = _repeated(parts, lambda text: text.context_length)
     for length in np.unique(lengths):
@@ -168,6 +168,9 @@ def _compare(ours: Reading, theirs: Reading) -> TokenDivergence:
 
 def _repeated(
     parts: Sequence[tuple[DivergenceText, TokenDivergence]], value: Callable[[DivergenceText], str | int]
-) -> NDArray[np.generic]:
-    """Returns a value of each text, once for each of its tokens."""
-    return np.repeat([value(text) for text, _ in parts], [len(tokens.kld) for _, tokens in parts])
+) -> NDArray[np.int64]:
+    """Returns a value of each text, once for each of its tokens. Names become numbers, which compare faster."""
+    numbers: dict[str, int] = {}
+    values = (value(text) for text, _ in parts)
+    whole = [one if isinstance(one, int) else numbers.setdefault(one, len(numbers)) for one in values]
+    return np.repeat(np.array(whole, np.int64), [len(tokens.kld) for _, tokens in parts])

@@ -72,6 +72,8 @@ def _divergence(plan: Plan) -> list[str]:
     """Says what the divergence adds. Its requests are no part of the others' numbers."""
     if not plan.texts:
         return []
+    if plan.config.is_attached:
+        return ["divergence: not measured, because outputs cannot be forced on servers that already run"]
     forced, prompts = (sum(values) for values in zip(*((t.tokens, len(t.prompt_ids)) for t in plan.texts), strict=True))
     return [
         f"divergence: every variant is made to write {len(plan.texts)} texts, {forced:,} tokens after {prompts:,} "
@@ -134,10 +136,11 @@ def _estimate(plan: Plan, tokens: float) -> dict[str, Any]:
     flops = _CPU_CORE_FLOPS * (os.cpu_count() or 1) if is_cpu else _GPU_FLOPS
     launches = (_CPU_LAUNCH_SECONDS if is_cpu else _GPU_LAUNCH_SECONDS) * len(plan.variants)
     asking = tokens * 2 * plan.model.parameters / flops
+    more = {"load": plan.config.load, "divergence": plan.config.divergence}
     return {
         "seconds": round(launches + asking),
         "launch_seconds": round(launches),
         "asking_seconds": round(asking),
         "assumes": f"{flops:.0e} operations per second; the progress display measures the real speed"
-        + ("; the time that `load` takes is not included" if plan.config.load else ""),
+        + "".join(f"; the time that `{key}` takes is not included" for key, given in more.items() if given),
     }

@@ -48,9 +48,23 @@ def test_another_setting_is_another_text(plan_of: Planner) -> None:
 def test_the_server_has_room_for_the_longest_text(plan_of: Planner) -> None:
     plain, plan = plan_of(), plan_of(divergence={"samples": 1, "tokens": 3000})
     assert plan.max_model_len >= len(plan.texts[0].prompt_ids) + 3000 > plain.max_model_len
-    assert any("1 texts, 3,000 tokens" in note for note in describe(plan)["notes"])
+    described = describe(plan)
+    assert any("1 texts, 3,000 tokens" in note for note in described["notes"])
+    assert described["estimate"]["assumes"].endswith("; the time that `divergence` takes is not included")
     with pytest.raises(PlanError, match=r"divergence\.tokens: 9000: .* do not fit"):
         plan_of(divergence={"samples": 1, "tokens": 9000})
+
+
+def test_servers_that_already_run_are_said_to_give_none(plan_of: Planner) -> None:
+    variants = [
+        {"name": name, "kv_cache_dtype": dtype, "endpoint": {"url": "http://host:1/v1", "model": name}}
+        for name, dtype in (("bf16", "bfloat16"), ("fp8", "fp8"))
+    ]
+    plan = plan_of(variants=variants, baseline="bf16", divergence={"samples": 1, "tokens": 8})
+    assert (
+        "divergence: not measured, because outputs cannot be forced on servers that already run"
+        in describe(plan)["notes"]
+    )
 
 
 def test_texts_that_cannot_be_used_are_named(plan_of: Planner, tmp_path: Path) -> None:
