@@ -8,6 +8,7 @@
       records/VARIANT.jsonl   one line per answer, appended as it arrives
       cold/VARIANT.jsonl      some of them once more, without the prefix cache
       sentinels/VARIANT.jsonl questions from the start, asked again later; they enter no score
+      divergence/             what every variant said along the same texts
       load.json               what every server did under load
       records.parquet         all records, once the run is over
       engine/VARIANT.log      what the engine printed
