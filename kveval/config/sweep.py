@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from kveval.config.divergence import DivergenceConfig
 from kveval.config.engine import EngineConfig, RequestsConfig
 from kveval.config.judge import Policy
 from kveval.config.load import LoadConfig
@@ -18,6 +17,30 @@ from kveval.config.task import HaystackStyle, SampleCount, TaskConfig, expand_ta
 from kveval.config.values import AbsolutePath, ContextLength, JsonMapping, NoBoolean, StrictModel, check_listed_once
 from kveval.config.variant import VariantConfig, expand_variant
 from kveval.errors import ConfigError, nearest
+
+
+class DivergenceConfig(StrictModel):
+    """Along what texts the divergence of every variant from the baseline is measured: the configuration's `divergence`.
+
+    Attributes:
+        samples: prompts after which the baseline writes an output that all variants are then made to write, spread over
+            context lengths.
+        tokens: how many are forced along each output, and at the end of each text.
+        top_k: the baseline's most likely tokens whose probability is read at every step. All others count as one.
+        texts: files with text of your own. The last `tokens` of each are forced, and all before them is the prompt.
+    """
+
+    samples: Annotated[int, Field(ge=0, le=10_000), NoBoolean] = 8
+    tokens: Annotated[int, Field(gt=0, le=1 << 20), NoBoolean] = 256
+    top_k: Annotated[int, Field(gt=0, le=1 << 14), NoBoolean] = 256
+    texts: list[AbsolutePath] = []
+
+    @model_validator(mode="after")
+    def _something_once(self) -> DivergenceConfig:
+        if not (self.samples or self.texts):
+            raise ValueError("samples, texts: 0 and empty; use a number of samples, or a file in texts")
+        check_listed_once("texts", self.texts)
+        return self
 
 
 class SweepConfig(StrictModel):

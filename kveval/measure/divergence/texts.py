@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kveval.config.divergence import DivergenceConfig
+from kveval.config.sweep import DivergenceConfig
 from kveval.errors import ConfigError, PlanError
 from kveval.run.divergence import DivergenceText, TextKind
 from kveval.tasks.assembly.prompt import PromptFormat

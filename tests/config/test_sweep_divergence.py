@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from kveval.config.divergence import DivergenceConfig
-from kveval.config.sweep import SweepConfig, validate_config
+from kveval.config.sweep import DivergenceConfig, SweepConfig, validate_config
 from kveval.errors import ConfigError
 
 
