@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -16,10 +18,14 @@ from kveval.engines.client.request import EngineRequest
 from kveval.engines.plugin.forcing import ForcedOutput, ForcedResult
 from kveval.engines.variants import ResolvedVariant
 from kveval.run.facts import Finding
+from kveval.run.records import ExpectedMethod
+
+T = TypeVar("T")
 
 # The processor and the answer read the same logits: they differ by float32 rounding alone.
 _TOLERANCE_NATS = 1e-3
-_CHECKED_TOKENS = 8
+CHECKED_TOKENS = 8
+"""How many tokens of a text the check of a server reads."""
 
 
 def why_not_forced(plan: ServerPlan, variant: ResolvedVariant) -> str | None:
@@ -51,6 +57,43 @@ class ForcedDecodeError(Exception):
         self.kind = kind
 
 
+class ProbabilityReader(Protocol):
+    """Reads how probable a server finds given texts.
+
+    Attributes:
+        temperature: of the probabilities.
+        most_tokens: the most tokens that all texts of one sample may have together. None sets no limit.
+    """
+
+    @property
+    def method(self) -> ExpectedMethod: ...
+    @property
+    def temperature(self) -> float: ...
+    @property
+    def most_tokens(self) -> int | None: ...
+
+    def requests(self, tokens: int) -> int:
+        """Returns how many requests a text of so many tokens takes."""
+        ...
+
+    async def logprobs(self, prompt_ids: np.ndarray, token_ids: Sequence[int]) -> np.ndarray:
+        """Returns the natural logarithm of each token's probability after the prompt, float32 [tokens].
+
+        Raises:
+            ForcedDecodeError: the server does not say.
+        """
+        ...
+
+
+async def all_of(calls: Iterable[Awaitable[T]]) -> list[T]:
+    """Waits until all calls have ended, and returns their results in order. Raises the first exception, in order."""
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return [result for result in results if not isinstance(result, BaseException)]
+
+
 class ForcedDecoder:
     """Forces texts on one server.
 
@@ -59,10 +102,19 @@ class ForcedDecoder:
         temperature: of the probabilities that are read.
     """
 
+    method: Literal["forced_decode"] = "forced_decode"
+    most_tokens: int | None = None
+
     def __init__(self, client: Client, folder: Path, temperature: float) -> None:
         self._client = client
         self._folder = folder
         self.temperature = temperature
+
+    def requests(self, tokens: int) -> int:  # noqa: ARG002 (one for all)
+        return 1
+
+    async def logprobs(self, prompt_ids: np.ndarray, token_ids: Sequence[int]) -> np.ndarray:
+        return (await self.force(prompt_ids, token_ids)).logprobs
 
     async def force(
         self,
@@ -117,27 +169,41 @@ class ForcedDecoder:
         finally:
             ForcedResult.remove(self._folder, forced.name)
 
-    async def check(self, prompt_ids: np.ndarray, text_ids: Sequence[int]) -> Finding | None:
-        """Forces a known text and reads it back. Returns what is wrong, or None if forcing works.
+    async def check(self, prompt_ids: np.ndarray, text_ids: Sequence[int]) -> str | None:
+        """Forces a known text and reads it back. Returns why forcing does not work, or None if it does.
 
         The engine reports the probabilities of its answers itself. Those of the processor must be the same.
         """
-        token_ids = [int(token) for token in text_ids[:_CHECKED_TOKENS]]
+        token_ids = [int(token) for token in text_ids[:CHECKED_TOKENS]]
         try:
             result, answer = await self._force(prompt_ids, ForcedOutput(token_ids), "kveval-smoke")
         except ForcedDecodeError as error:
-            return _off(str(error))
+            return str(error)
         reported = [
             dict(zip(ids, values, strict=True)).get(token, np.nan)
             for token, ids, values in zip(token_ids, answer.top_ids, answer.top_logprobs, strict=False)
         ]
         if len(reported) != len(token_ids):
-            return _off("the engine does not report the probabilities of its answers")
+            return "the engine does not report the probabilities of its answers"
         furthest = float(np.abs(np.array(reported) - result.logprobs).max())
         if not furthest <= _TOLERANCE_NATS:
-            return _off(f"probabilities read inside the engine differ from those it reports by {furthest:.3g} nats")
+            return f"probabilities read inside the engine differ from those it reports by {furthest:.3g} nats"
         return None
 
 
-def _off(why: str) -> Finding:
-    return Finding.warning("forced_decode_off", f"no expected scores, because outputs cannot be forced: {why}")
+def reader_findings(forced: bool | None, why_not_forced: str, why_not_stepwise: str | None) -> Iterator[Finding]:
+    """Says why outputs cannot be forced, and what is known of expected scores without that.
+
+    Args:
+        forced: False if forcing was tried.
+        why_not_stepwise: None if probabilities are read stepwise instead.
+    """
+    report = Finding.info if forced is None else Finding.warning
+    code = "no_forced_decode" if forced is None else "forced_decode_off"
+    if why_not_stepwise is not None:
+        message = f"no expected scores: outputs cannot be forced ({why_not_forced}), and probabilities cannot be read "
+        yield report(code, f"{message}token by token ({why_not_stepwise}); verdicts rest on greedy answers")
+        return
+    yield report(code, f"outputs cannot be forced: {why_not_forced}")
+    message = "expected scores are read token by token, at temperature 1 whatever the serving temperature"
+    yield Finding.info("stepwise", message)

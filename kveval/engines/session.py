@@ -11,9 +11,10 @@ from pathlib import Path
 
 from kveval.engines.base import Engine, OnStatus, OpenEngine, ServerPlan
 from kveval.engines.client.client import Client
-from kveval.engines.forced import ForcedDecoder, why_not_forced
+from kveval.engines.forced import ForcedDecoder, ProbabilityReader, reader_findings, why_not_forced
 from kveval.engines.presence import Presence, presence
 from kveval.engines.smoke import plain_prompt, smoke
+from kveval.engines.stepwise import StepwiseDecoder
 from kveval.engines.variants import ResolvedVariant
 from kveval.run.facts import Facts, Finding, SecondLook, with_findings
 from kveval.run.manifest import SmokeResult
@@ -81,6 +82,17 @@ class Session:
         folder = self.engine.forced_results
         return ForcedDecoder(client, folder, temperature) if folder and self.facts.forced_decode else None
 
+    def reader(self, client: Client, temperature: float) -> ProbabilityReader | None:
+        """Returns what reads the probabilities of texts on the server. None if nothing was seen to work.
+
+        Args:
+            temperature: of the probabilities, where outputs can be forced.
+        """
+        return self.decoder(client, temperature) or (self._stepwise(client) if self.facts.stepwise else None)
+
+    def _stepwise(self, client: Client) -> StepwiseDecoder:
+        return StepwiseDecoder(client, self._plan.config.requests.max_in_flight)
+
     async def establish(self, prompts: Sequence[Prompt], baseline: Facts, baseline_smoke: SmokeResult) -> Established:
         """Asks the smoke questions, reads the facts and judges both against the baseline's.
 
@@ -89,11 +101,12 @@ class Session:
             baseline: the baseline's facts; not established for the baseline itself, or if it never ran.
         """
         async with self.client() as client:
-            smoke_result, smoke_findings = await smoke(
-                client, prompts, await self.engine.facts(), baseline_smoke.perplexity
-            )
-            forced, forced_findings = await self._check_forced_decode(client)
-        facts = _with_capacity_ratio(await self.engine.facts(), baseline).model_copy(update={"forced_decode": forced})
+            facts = await self.engine.facts()
+            smoke_result, smoke_findings = await smoke(client, prompts, facts, baseline_smoke.perplexity)
+            has_prefix_cache = bool(facts.prefix_caching or smoke_result.cached_tokens_of_repeat)
+            forced, stepwise, forced_findings = await self._check_readers(client, baseline, has_prefix_cache)
+        facts = _with_capacity_ratio(await self.engine.facts(), baseline)
+        facts = facts.model_copy(update={"forced_decode": forced, "stepwise": stepwise})
         findings = self.engine.findings(facts, baseline if baseline.is_established else None)
         if baseline.is_established:
             findings = with_findings(findings, self._model_findings(facts, baseline))
@@ -128,17 +141,29 @@ class Session:
         # Looking through the processes of a large machine takes a moment, in which answers arrive.
         return await asyncio.to_thread(lambda: presence(self.engine.processes(), self.engine.base_url, self._log_path))
 
-    async def _check_forced_decode(self, client: Client) -> tuple[bool | None, list[Finding]]:
+    async def _check_readers(
+        self, client: Client, baseline: Facts, has_prefix_cache: bool
+    ) -> tuple[bool | None, bool | None, list[Finding]]:
+        """Returns whether outputs can be forced, whether texts can be read stepwise, and what a reviewer must know."""
         if not self._plan.config.requests.forced_decode:
-            return None, []
-        if self.engine.forced_results is None:
-            why = why_not_forced(self._plan, self.variant)
-            message = f"no expected scores: {why}; verdicts rest on greedy answers"
-            return None, [Finding.info("no_forced_decode", message)] if why else []
-        decoder = ForcedDecoder(client, self.engine.forced_results, temperature=1.0)
-        prompt = plain_prompt(self._plan.prompt_format)
-        problem = await decoder.check(prompt.token_ids(), self._plan.prompt_format.encode(_FORCED_TEXT).tolist())
-        return problem is None, [] if problem is None else [problem]
+            return None, None, []
+        prompt_ids = plain_prompt(self._plan.prompt_format).token_ids()
+        text_ids = self._plan.prompt_format.encode(_FORCED_TEXT).tolist()
+        forced, why = None, why_not_forced(self._plan, self.variant)
+        if baseline.stepwise:
+            why = why or "the baseline's are not, and only what is read alike is compared"
+        elif self.engine.forced_results is not None:
+            why = await ForcedDecoder(client, self.engine.forced_results, 1.0).check(prompt_ids, text_ids)
+            forced = why is None
+        if why is None:
+            return forced, None, []
+        stepwise, why_not = None, "the baseline's are not read so"
+        if not has_prefix_cache:
+            why_not = "without a prefix cache, each token would take a prefill of its own"
+        elif baseline.stepwise or not baseline.is_established:
+            problem = await self._stepwise(client).check(prompt_ids, text_ids)
+            stepwise, why_not = problem is None, str(problem)
+        return forced, stepwise, list(reader_findings(forced, why, None if stepwise else why_not))
 
 
 @contextlib.asynccontextmanager

@@ -107,8 +107,8 @@ class SampleAsker:
     _failures_in_a_row: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        decoder = self.session.decoder(self.client, self.plan.serving_temperature)
-        self._expected = ExpectedAsker(self.plan.references, decoder)
+        reader = self.session.reader(self.client, self.plan.serving_temperature)
+        self._expected = ExpectedAsker(self.plan.references, reader, self.plan.config.requests.max_in_flight)
 
     async def ask(self) -> None:
         """Asks what remains.

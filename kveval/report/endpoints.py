@@ -10,6 +10,7 @@ from kveval.judge.comparison.scope import Scope, in_scope
 from kveval.judge.run_data import RunData
 from kveval.judge.statistics.difference import Difference
 from kveval.report.labels import answered_label, difference_label
+from kveval.run.records import ExpectedMethod
 
 KIND_LABELS: dict[Kind, str] = {
     "greedy": "greedy",
@@ -19,15 +20,16 @@ KIND_LABELS: dict[Kind, str] = {
 }
 
 
-def kind_label(kind: Kind, temperature: float | None = None) -> str:
-    """Returns 'greedy', or 'expected probability at T 0.6'."""
-    return KIND_LABELS[kind] + ("" if temperature is None else f" at T {temperature:g}")
+def kind_label(kind: Kind, temperature: float | None = None, method: ExpectedMethod | None = None) -> str:
+    """Returns 'greedy', 'expected probability at T 0.6' or 'expected probability at T 1, read stepwise'."""
+    at = "" if temperature is None else f" at T {temperature:g}"
+    return KIND_LABELS[kind] + at + (", read stepwise" if method == "stepwise" else "")
 
 
 def name_of(row: Comparison, one: Endpoint) -> str:
     """Names a score of the row. "the rest" are the questions that have no expected score."""
     part = ", the rest" if one is row.rest else ""
-    return kind_label(one.kind, one.temperature) + part
+    return kind_label(one.kind, one.temperature, one.method) + part
 
 
 def has_expected(rows: list[Comparison] | tuple[Comparison, ...]) -> bool:

@@ -28,6 +28,8 @@ class Facts(BaseModel):
         kv_cache_gib: memory of the cache on one device, as the engine logs it; the CPU engine does not.
         forced_decode: whether outputs can be forced: the engine wrote a text that kveval gave it, and the
             probabilities read inside it are those of its answer. None if this was not tried.
+        stepwise: whether probabilities of given texts can be read in requests of one token each. None if this was not
+            tried, as where outputs can be forced.
         speculative_tokens: of each draft at most; None where the server does not speculate.
         scales: of K and V: calibrated (from the checkpoint), 1.0, dynamic (computed per token), none (not quantized).
         declared: names of facts that the configuration says and the server does not. This and all below are facts of
@@ -63,6 +65,7 @@ class Facts(BaseModel):
     speculative_tokens: int | None = None
     model_dtype: str | None = None
     forced_decode: bool | None = None
+    stepwise: bool | None = None
     startup_seconds: float | None = None
     declared: list[str] = []
     endpoint: str | None = None
@@ -89,7 +92,7 @@ class Facts(BaseModel):
     def identity(self) -> dict[str, Any]:
         """Returns the facts that decide answers. A resumed run must have the same."""
         capacity = {"kv_capacity_tokens", "kv_capacity_ratio"}
-        return self.model_dump(exclude={*VOLATILE_FACTS, *capacity, "emulation_live", "forced_decode"})
+        return self.model_dump(exclude={*VOLATILE_FACTS, *capacity, "emulation_live", "forced_decode", "stepwise"})
 
     def compared_with(self, later: Facts) -> SecondLook:
         """Compares these facts of a running server with what the same server says later.
@@ -116,7 +119,8 @@ def _is_same_version(before: str, after: str | None) -> bool:
 
 # Computed by kveval, or different from one moment to the next although the server does the same.
 _NOT_WATCHED = {
-    "startup_seconds", "kv_capacity_ratio", "kv_cache_gib", "emulation_live", "forced_decode", "declared", "lacks",
+    "startup_seconds", "kv_capacity_ratio", "kv_cache_gib", "emulation_live", "forced_decode", "stepwise",
+    "declared", "lacks",
 }  # fmt: skip
 _UNTOLD = (None, "unknown")
 

@@ -18,6 +18,9 @@ from kveval.run.storage import Stored
 Outcome = Literal["correct", "wrong", "abstained", "empty", "truncated", "invalid_format", "unscored", "engine_error"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
+ExpectedMethod = Literal["forced_decode", "stepwise"]
+"""How probabilities were read: an engine was forced to write a text, or asked for each of its tokens by a request."""
+
 # 64 MiB hold 400,000 output tokens with 20 alternatives each. A small string can unpack to a thousand times its size.
 _MAX_LOGPROBS_BYTES = 1 << 26
 _SHOWN_IDS = 10
@@ -70,6 +73,7 @@ class ExpectedScore(Stored):
     Attributes:
         unit: what the score counts. Scores of different units must not be averaged.
         temperature: of the probabilities.
+        method: how they were read. Scores of different methods are not compared.
         parts: the score by part of the answer, such as "format", "value" or "q1" (the first quarter of the output).
         lead: words that were forced before the answer and not scored.
         token_ids: by forced text, its tokens; `logprobs`: the natural logarithm of each token's probability, at most 0
@@ -79,6 +83,7 @@ class ExpectedScore(Stored):
     score: float = Field(ge=0, le=1)
     unit: Literal["probability", "token_accuracy", "entries"]
     temperature: float = Field(gt=0)
+    method: ExpectedMethod = "forced_decode"
     parts: dict[str, float] = {}
     lead: str = ""
     token_ids: list[list[int]] = []
@@ -101,7 +106,7 @@ class Record(Stored):
         chunk_tokens: tokens in each chunk, aligned with `token_ms`. Empty if that is not known.
         logprobs: the top alternatives of every output token, packed by `pack_logprobs`.
         attempts: requests sent for this record, retries included.
-        expected: None if the sample has no reference, or the engine cannot be forced.
+        expected: None if the sample has no reference, or the engine does not tell the probabilities of given texts.
         expected_error: why there is no expected score, where there should be one.
     """
 

@@ -59,20 +59,51 @@ def forcing(
         elif leaves_result:
             logprobs = np.array([logprob(token) for token in targets], np.float32)
             ForcedResult(logprobs, np.array(targets, np.int32)).write(folder, forced.name)
-        names = [f"token_id:{token}" for token in writes(targets)]
+        written = writes(targets)
         said = [(reported or logprob)(token) for token in targets]
-        choice = {
-            "text": "forced",
-            "finish_reason": "length",
-            "logprobs": {
-                "tokens": names,
-                "top_logprobs": [{name: value} for name, value in zip(names, said, strict=True)],
-            },
-        }
-        usage = {"prompt_tokens": len(body["prompt"]), "completion_tokens": len(names)}
-        return "".join(
-            f"data: {event}\n\n"
-            for event in (json.dumps({"choices": [choice]}), json.dumps({"choices": [], "usage": usage}), "[DONE]")
-        )
+        return _answer(body, written, [{token: value} for token, value in zip(written, said, strict=True)])
 
     return force
+
+
+def reading(
+    logprob: Callable[[int], float] = lambda _: -0.5,
+    *,
+    reported: Callable[[int], float] | None = None,
+    obeys: bool = True,
+    reads: bool = True,
+) -> Callable[[dict[str, Any]], str]:
+    """Returns `ScriptedServer.read`: a vLLM server without kveval's plugin.
+
+    Args:
+        logprob: of a token that is read, by its id; `reported`: of a token that the server wrote.
+        obeys: writes the tokens it may write, and no others; `reads`: says how probable the named token is.
+    """
+
+    def read(body: dict[str, Any]) -> str:
+        [named] = body["logprob_token_ids"]
+        only = body.get("allowed_token_ids") if obeys else None
+        written = (only or [11, 12, 13, 14]) * 8
+        said = {named: logprob(named)} if reads else {}
+        count = body["max_tokens"]
+        return _answer(
+            body, written[:count], [{token: (reported or logprob)(token), **said} for token in written[:count]]
+        )
+
+    return read
+
+
+def _answer(body: dict[str, Any], written: list[int], top: list[dict[int, float]]) -> str:
+    choice = {
+        "text": "forced",
+        "finish_reason": "length",
+        "logprobs": {
+            "tokens": [f"token_id:{token}" for token in written],
+            "top_logprobs": [{f"token_id:{token}": value for token, value in one.items()} for one in top],
+        },
+    }
+    usage = {"prompt_tokens": len(body["prompt"]), "completion_tokens": len(written)}
+    return "".join(
+        f"data: {event}\n\n"
+        for event in (json.dumps({"choices": [choice]}), json.dumps({"choices": [], "usage": usage}), "[DONE]")
+    )

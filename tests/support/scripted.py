@@ -96,7 +96,7 @@ class ScriptedServer:
         page_of_metrics: what it sends in place of the right text of /metrics.
         perplexity_logprob: of every token of a text whose perplexity is asked.
         forgets: nothing comes from the prefix cache.
-        force: answers requests whose output is forced; see `support.forcing`.
+        force: answers requests whose output is forced; `read`: those that name a token to read. See `support.forcing`.
         speculative_tokens: of each draft; 0: it does not speculate. For every prompt token it counts `drafts` of them,
             and `accepted` by position.
     """
@@ -131,6 +131,7 @@ class ScriptedServer:
         self.max_model_len = 1 << 20
         self.chat_prompt = chat_prompt or (lambda body: list(range(len(body["messages"]))))
         self.force: Callable[[dict[str, Any]], str] | None = None
+        self.read: Callable[[dict[str, Any]], str] | None = None
         self.tls: tuple[str, str] | None = None
         self.page_of_metrics: Callable[[str], Response] = PlainTextResponse
         self.port = 0
@@ -247,6 +248,8 @@ class ScriptedServer:
             return _json({"choices": [{"text": "", "prompt_logprobs": rows}]})
         if self.force is not None and "vllm_xargs" in body:
             return PlainTextResponse(self.force(body), media_type="text/event-stream")
+        if self.read is not None and "logprob_token_ids" in body:
+            return PlainTextResponse(self.read(body), media_type="text/event-stream")
         self.requests.append(body)
         prompt = self._prompt(body)
         reply = self.handler(prompt, body)

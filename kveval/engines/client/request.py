@@ -24,6 +24,8 @@ class EngineRequest:
         chat: messages for the chat endpoint, which makes the token ids itself. None for the completion endpoint.
         ignore_eos: the output ends at `max_output_tokens` only.
         forced: the output that kveval's processor inside the engine forces. None leaves the choice to the engine.
+        only_id: the one token that the engine may write, at every position. None leaves the choice to the engine.
+        read_id: a token whose logprob the answer must have at every position. None asks for the likeliest ones.
     """
 
     token_ids: np.ndarray
@@ -33,11 +35,13 @@ class EngineRequest:
     chat: Chat | None = None
     ignore_eos: bool = False
     forced: ForcedOutput | None = None
+    only_id: int | None = None
+    read_id: int | None = None
 
     def logprobs(self, configured: int) -> int:
         """Returns how many alternatives to ask for with every output token."""
-        # One is enough to see which tokens a forced engine wrote. All else is read inside the engine.
-        return configured if self.forced is None else 1
+        # One is enough to see which tokens the engine wrote. What else is read is named, or read inside the engine.
+        return configured if self.forced is None and self.read_id is None else 1
 
 
 def body_of(
@@ -81,4 +85,8 @@ def body_of(
         body["ignore_eos"] = True
     if request.forced is not None:
         body["vllm_xargs"] = request.forced.xargs()
+    if request.only_id is not None:
+        body["allowed_token_ids"] = [request.only_id]
+    if request.read_id is not None:
+        body["logprob_token_ids"] = [request.read_id]
     return {key: value for key, value in body.items() if key not in dialect.unknown_fields}, tokens

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -11,6 +11,7 @@ from kveval.judge.comparison.pairing import Side, Unit
 from kveval.judge.comparison.scope import Scope
 from kveval.judge.statistics.clusters import Score, mean_score
 from kveval.judge.statistics.difference import Difference, paired_difference
+from kveval.run.records import ExpectedMethod
 
 Kind = Literal["greedy"] | Unit
 """``greedy``: the score of the decoded answer. The others are units of the expected score."""
@@ -55,7 +56,7 @@ class Endpoint:
         baseline_score, candidate_score: over the samples with a score on both sides.
         sensitive: the difference over the cells that can show a loss.
         insensitive_cells: the other cells, each as "task at N tokens: why".
-        temperature: of the probabilities. None for greedy answers.
+        temperature: of the probabilities; `method`: how they were read. None for greedy answers.
         aa: the difference of the baseline's second run from the first. None without an A/A run that covers the scope.
         attribution: None without an emulated control.
         families: of the samples asked, one entry each.
@@ -69,6 +70,7 @@ class Endpoint:
     sensitive: Difference
     insensitive_cells: tuple[str, ...]
     temperature: float | None
+    method: ExpectedMethod | None
     aa: Difference | None
     attribution: Attribution | None
     families: tuple[str, ...]
@@ -122,16 +124,17 @@ def endpoint(table: pd.DataFrame, kind: Kind, *, confidence: float, control: str
         sensitive=paired(pairs[keep], "baseline", "candidate"),
         insensitive_cells=tuple(insensitive),
         temperature=None if kind == "greedy" else _only(table["temperature"]),
+        method=None if kind == "greedy" else _only(table["method"]),
         aa=paired(repeated, "baseline", "aa") if len(repeated) else None,
         attribution=attribution,
         families=tuple(table["family"]),
     )
 
 
-def _only(values: pd.Series) -> float | None:
+def _only(values: pd.Series) -> Any:
     """Returns the one value in a column. None if there is no value, or more than one."""
-    found = values.dropna().unique()
-    return float(found[0]) if len(found) == 1 else None
+    found = values.dropna().unique().tolist()
+    return found[0] if len(found) == 1 else None
 
 
 def _insensitive(baseline: float, candidate: float) -> str | None:

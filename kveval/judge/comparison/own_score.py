@@ -12,6 +12,7 @@ from kveval.judge.comparison.pairing import UNITS, forced_texts, has_right_answe
 from kveval.judge.comparison.scope import Scope, in_scope
 from kveval.judge.run_data import RunData
 from kveval.judge.statistics.clusters import Score, mean_score
+from kveval.run.records import ExpectedMethod
 
 
 def own_score(run: RunData, variant: str, scope: Scope, *, confidence: float, kind: Kind = "greedy") -> Score:
@@ -41,8 +42,19 @@ def kinds_of(run: RunData) -> tuple[Kind, ...]:
 
 def temperature_of(run: RunData) -> float | None:
     """Returns the temperature of the baseline's expected scores. None if it has none."""
+    found = _of_baseline(run, "temperature")
+    return None if found is None else float(found)
+
+
+def method_of(run: RunData) -> ExpectedMethod | None:
+    """Returns how the baseline's expected scores were read. None if it has none."""
+    method: ExpectedMethod | None = _of_baseline(run, "method")
+    return method
+
+
+def _of_baseline(run: RunData, key: str) -> Any:
     records = run.records[run.manifest.baseline]
-    return next((float(one["temperature"]) for one in records["expected"] if isinstance(one, Mapping)), None)
+    return next((one.get(key) for one in records["expected"] if isinstance(one, Mapping)), None)
 
 
 def _expected_score(expected: Any, of_baseline: Any, kind: Kind, temperature: float | None) -> float | None:

@@ -32,12 +32,12 @@ def pair(samples: pd.DataFrame, sides: Mapping[Side, pd.DataFrame]) -> pd.DataFr
         ``SIDE_score`` in [0, 1], ``SIDE_correct`` and ``SIDE_expected`` (the expected score, NaN without one). All
         sides but the baseline also have ``SIDE_identical``: the output equals the baseline's, character by character.
         ``unit``: of the expected score that the sample has or should have. None if greedy answers are all there is.
-        ``temperature``: of the baseline's expected score, NaN without one.
+        ``temperature`` and ``method``: of the baseline's expected score, NaN and None without one.
     """
     table = samples.assign(scored=has_right_answer(samples))
     said = {side: _said(records.reindex(samples.index)["expected"]) for side, records in sides.items()}
     table["unit"] = _units(samples["task"], said, sides)
-    table["temperature"] = said["baseline"]["temperature"]
+    table["temperature"], table["method"] = said["baseline"]["temperature"], said["baseline"]["method"]
     outputs: dict[Side, pd.Series] = {}
     for side, records in sides.items():
         aligned = records.reindex(samples.index)
@@ -59,16 +59,18 @@ def pair(samples: pd.DataFrame, sides: Mapping[Side, pd.DataFrame]) -> pd.DataFr
 
 
 def forced_texts(expected: Mapping[str, Any]) -> str:
-    """Returns eight hexadecimal digits that stand for the texts that were forced."""
+    """Returns eight hexadecimal digits that stand for the texts whose probability was read, and for how."""
     if "texts" in expected:  # of a blessed file, which keeps no tokens
         return str(expected["texts"])
-    return hashlib.sha256(repr(expected.get("token_ids")).encode()).hexdigest()[:8]
+    read, method = expected.get("token_ids"), expected.get("method", "forced_decode")
+    key = read if method == "forced_decode" else (method, read)
+    return hashlib.sha256(repr(key).encode()).hexdigest()[:8]
 
 
 def _said(expected: pd.Series) -> pd.DataFrame:
     """Returns what each record's expected score is, and of which texts; nothing where it has none."""
     rows = [{**one} | {"texts": forced_texts(one)} if isinstance(one, Mapping) else {} for one in expected]
-    columns = {key: [row.get(key) for row in rows] for key in ("score", "unit", "temperature", "texts")}
+    columns = {key: [row.get(key) for row in rows] for key in ("score", "unit", "temperature", "method", "texts")}
     table = pd.DataFrame(columns, index=expected.index, dtype=object)
     return table.astype({"score": float, "temperature": float})
 

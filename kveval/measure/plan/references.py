@@ -36,6 +36,11 @@ class PlannedReferences:
         """Returns the tokens of the longest text."""
         return max(len(text.token_ids) for text in self.texts)
 
+    @property
+    def tokens(self) -> int:
+        """Returns the tokens of all texts together."""
+        return sum(len(text.token_ids) for text in self.texts)
+
 
 def plan_references(
     config: SweepConfig, samples: Sequence[Sample], tasks: PlannedTasks, prompts: PlannedPrompts

@@ -14,8 +14,8 @@ from kveval.report.labels import what_decides
 
 RECOMMENDATION_VERSION = 2
 _OF_SCORES = (
-    "evidence", "temperature", "score", "baseline_score", "delta", "se", "low", "high", "n", "haystacks",
-    "greedy", "expected", "greedy_rest",
+    "evidence", "temperature", "expected_method", "score", "baseline_score", "delta", "se", "low", "high", "n",
+    "haystacks", "greedy", "expected", "greedy_rest",
 )  # fmt: skip
 _OF_VARIANT = (
     "status", "storage", "emulation", "effective_cache_dtype", "declared", "kv_capacity_tokens", "kv_capacity_ratio",

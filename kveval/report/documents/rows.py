@@ -28,6 +28,7 @@ def comparison_row(comparison: Comparison) -> dict[str, Any]:
         "context_length": comparison.scope.context_length,
         "evidence": comparison.shown.kind,
         "temperature": comparison.shown.temperature,
+        "expected_method": comparison.shown.method,
         "asked": comparison.asked,
         "unscored": comparison.unscored,
         "n": difference.n,
@@ -73,6 +74,7 @@ def _endpoint(one: Endpoint) -> dict[str, Any]:
     return {
         "kind": one.kind,
         "temperature": one.temperature,
+        "expected_method": one.method,
         "asked": one.asked,
         **(_difference(one.difference) or {}),
         "baseline_score": one.baseline_score.mean,

@@ -10,7 +10,7 @@ from typing import Any
 from kveval.config.judge import Policy
 from kveval.judge.comparison.headline import headlines
 from kveval.judge.comparison.judgement import Judgement, judge_run
-from kveval.judge.comparison.own_score import kinds_of, own_score, temperature_of
+from kveval.judge.comparison.own_score import kinds_of, method_of, own_score, temperature_of
 from kveval.judge.comparison.scope import scopes
 from kveval.judge.divergence.of_run import divergences
 from kveval.judge.evidence.cold import ColdComparison, cold_comparisons
@@ -65,6 +65,7 @@ def _baseline_rows(run: RunData, judgement: Judgement) -> Iterator[dict[str, Any
             "context_length": group.context_length,
             "evidence": kind,
             "temperature": None if kind == "greedy" else temperature_of(run),
+            "expected_method": None if kind == "greedy" else method_of(run),
             "asked": asked_of_baseline(run, judgement, group, kind, scored=score.n),
             "n": score.n,
             "haystacks": score.clusters,

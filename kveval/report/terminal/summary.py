@@ -15,7 +15,7 @@ from kveval.judge.comparison.comparison import Comparison
 from kveval.judge.comparison.endpoint import Endpoint, Kind
 from kveval.judge.comparison.headline import headlines, listed
 from kveval.judge.comparison.judgement import Judgement, judge_run
-from kveval.judge.comparison.own_score import kinds_of, own_score, temperature_of
+from kveval.judge.comparison.own_score import kinds_of, method_of, own_score, temperature_of
 from kveval.judge.comparison.scope import Scope, scopes
 from kveval.judge.comparison.verdict import points
 from kveval.judge.divergence.of_run import divergences
@@ -146,6 +146,7 @@ def _names(run: RunData, judgement: Judgement) -> Iterator[Text]:
     units, temperature = kinds_of(run)[1:], temperature_of(run)
     if units:
         at = "" if temperature is None else f", at temperature {temperature:g}"
+        at += ", read stepwise" if method_of(run) == "stepwise" else ""
         yield Text(f"{listed([_NAMES[unit] for unit in units])}: expected score{at}", style="dim")
         yield Text("greedy: the decoded answers, which lost/gained counts", style="dim")
         if any(row.rest for row in judgement.comparisons):

@@ -29,7 +29,7 @@ class ForcedAnswer:
     """The expected score of one sample on both sides, and the probabilities of the first right answer.
 
     Attributes:
-        name: of the score, with its temperature.
+        name: of the score, with its temperature and how it was read.
         baseline_score, candidate_score: None where that side has none; the reason is in `baseline_error` and
             `candidate_error`.
         text: what was forced, the lead included. None without the tokenizer.
@@ -63,7 +63,7 @@ def forced_answer(baseline: Mapping[str, Any], candidate: Mapping[str, Any], tex
         for token, before, after in list(zip_longest(ids, left, right))[:MOST_TOKENS]
     )
     return ForcedAnswer(
-        name=kind_label(found["unit"], found["temperature"]),
+        name=kind_label(found["unit"], found["temperature"], found.get("method")),
         baseline_score=ours["score"] if ours else None,
         candidate_score=theirs["score"] if theirs else None,
         baseline_error=_error(baseline),

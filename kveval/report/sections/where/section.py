@@ -10,7 +10,7 @@ import pandas as pd
 
 from kveval.judge.comparison.endpoint import Kind
 from kveval.judge.comparison.judgement import Judgement
-from kveval.judge.comparison.own_score import kinds_of, own_score, temperature_of
+from kveval.judge.comparison.own_score import kinds_of, method_of, own_score, temperature_of
 from kveval.judge.comparison.scope import Scope, scopes
 from kveval.judge.run_data import RunData
 from kveval.judge.statistics.clusters import Score
@@ -18,6 +18,7 @@ from kveval.report.endpoints import KIND_LABELS
 from kveval.report.html.charts import Chart, score_chart
 from kveval.report.section import Section
 from kveval.run.manifest import VariantRun
+from kveval.run.records import ExpectedMethod
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Scores:
     rows: list[ScoreRow]
     kinds: tuple[Kind, ...]
     temperature: float | None
+    method: ExpectedMethod | None
     greedy_only: list[str]
 
 
@@ -49,6 +51,7 @@ def scores(run: RunData, judgement: Judgement) -> Scores:
         rows,
         kinds,
         temperature_of(run),
+        method_of(run),
         greedy_only(run) if len(kinds) > 1 else [],
     )
 
