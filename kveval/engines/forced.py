@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar
 
@@ -191,19 +191,19 @@ class ForcedDecoder:
         return None
 
 
-def reader_findings(forced: bool | None, why_not_forced: str, why_not_stepwise: str | None) -> Iterator[Finding]:
-    """Says why outputs cannot be forced, and what is known of expected scores without that.
+def unforced_finding(forced: bool | None, why_not_forced: str, why_not_stepwise: str | None) -> Finding:
+    """Says why outputs cannot be forced, and where expected scores come from without that.
 
     Args:
         forced: False if forcing was tried.
         why_not_stepwise: None if probabilities are read stepwise instead.
     """
-    report = Finding.info if forced is None else Finding.warning
-    code = "no_forced_decode" if forced is None else "forced_decode_off"
+    message = f"outputs cannot be forced ({why_not_forced}): expected scores are read token by token, at temperature 1"
     if why_not_stepwise is not None:
-        message = f"no expected scores: outputs cannot be forced ({why_not_forced}), and probabilities cannot be read "
-        yield report(code, f"{message}token by token ({why_not_stepwise}); verdicts rest on greedy answers")
-        return
-    yield report(code, f"outputs cannot be forced: {why_not_forced}")
-    message = "expected scores are read token by token, at temperature 1 whatever the serving temperature"
-    yield Finding.info("stepwise", message)
+        message = (
+            f"no expected scores: outputs cannot be forced ({why_not_forced}), and probabilities cannot be read token "
+            f"by token ({why_not_stepwise}); verdicts rest on greedy answers"
+        )
+    if forced is not None:
+        return Finding.warning("forced_decode_off", message)
+    return Finding.info("no_forced_decode" if why_not_stepwise else "stepwise", message)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kveval.engines.base import Engine, OnStatus, OpenEngine, ServerPlan
 from kveval.engines.client.client import Client
-from kveval.engines.forced import ForcedDecoder, ProbabilityReader, reader_findings, why_not_forced
+from kveval.engines.forced import ForcedDecoder, ProbabilityReader, unforced_finding, why_not_forced
 from kveval.engines.presence import Presence, presence
 from kveval.engines.smoke import plain_prompt, smoke
 from kveval.engines.stepwise import StepwiseDecoder
@@ -163,7 +163,7 @@ class Session:
         elif baseline.stepwise or not baseline.is_established:
             problem = await self._stepwise(client).check(prompt_ids, text_ids)
             stepwise, why_not = problem is None, str(problem)
-        return forced, stepwise, list(reader_findings(forced, why, None if stepwise else why_not))
+        return forced, stepwise, [unforced_finding(forced, why, None if stepwise else why_not)]
 
 
 @contextlib.asynccontextmanager

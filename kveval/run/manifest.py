@@ -115,6 +115,7 @@ class Manifest(Stored):
         samples_sha256: over the sorted sample ids.
         planned_looks: when candidates are judged while they are asked. Empty if they are judged once, at their end.
         growth: when samples were added, and how many, in order. Empty for a run as it was first planned.
+        without_reference: why samples have no reference, and so no expected score, by the task that has such samples.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -130,6 +131,7 @@ class Manifest(Stored):
     samples: int
     samples_sha256: str
     growth: list[Growth] = []
+    without_reference: dict[str, str] = {}
     aa_sample_ids: list[str] | None = None
     planned_looks: list[PlannedLook] = []
     baseline: str

@@ -118,6 +118,8 @@ class ScriptedEndpoint(ScriptedServer):
         for name in ("cache_salt", "return_token_ids", "seed"):
             if name in self.lacks and name in body:
                 return JSONResponse({"error": {"message": f"unknown field {name}"}}, status_code=400)
+        if self.read is not None and "logprob_token_ids" in body:
+            return PlainTextResponse(self.read(body), media_type="text/event-stream")
         if body.get("cache_salt") == "" and "heed" not in self.lacks:
             return JSONResponse({"error": {"message": "cache_salt must be a non-empty string"}}, status_code=400)
         if "messages" in body and body.get("stream"):

@@ -10,6 +10,7 @@ from kveval.engines.speculation import speculation_notes
 from kveval.measure.haystacks import group_by_haystack, tokens_to_compute
 from kveval.measure.plan.asked_again import is_cold_checked
 from kveval.measure.plan.plan import Plan
+from kveval.measure.plan.references import why_without
 from kveval.measure.watch.blocks import sentinels_of
 from kveval.tasks.sample import Sample
 
@@ -105,26 +106,19 @@ def _cell_rows(plan: Plan) -> list[dict[str, Any]]:
         {
             "task": task, "context_length": context_length, "samples": len(samples),
             "haystacks": len({sample.haystack_id for sample in samples}), "haystack": styles.get(task, "as given"),
-            **_expected(plan, task, samples),
+            **_expected(plan, samples),
         }
         for (task, context_length), samples in cells.items()
     ]  # fmt: skip
 
 
-def _expected(plan: Plan, task: str, samples: list[Sample]) -> dict[str, Any]:
+def _expected(plan: Plan, samples: list[Sample]) -> dict[str, Any]:
     """Returns the unit of a cell's expected score, and why samples have none."""
-    planned = [plan.references[sample.sample_id] for sample in samples if sample.sample_id in plan.references]
-    lacking = len(samples) - len(planned)
-    form = plan.tasks[task].reference if task in plan.tasks else None
-    if not lacking:
-        why = None
-    elif not plan.config.requests.forced_decode:
-        why = "requests.forced_decode is false"
-    elif planned:
-        why = f"{lacking} of {len(samples)} have no reference"
-    else:
-        why = (form.none if form is not None else None) or "its task or row gives no reference"
-    return {"expected_score": planned[0].references.unit if planned else None, "no_expected_score_because": why}
+    units = (plan.references[one.sample_id].references.unit for one in samples if one.sample_id in plan.references)
+    return {
+        "expected_score": next(units, None),
+        "no_expected_score_because": why_without(samples, plan.without_reference),
+    }
 
 
 def _estimate(plan: Plan, tokens: float) -> dict[str, Any]:

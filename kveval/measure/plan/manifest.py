@@ -16,6 +16,7 @@ from kveval.measure import provenance
 from kveval.measure.plan.growth import without_samples
 from kveval.measure.plan.plan import Plan
 from kveval.measure.plan.prompts import server_template
+from kveval.measure.plan.references import why_without
 from kveval.models.checkpoint import Model, hash_model, read_model
 from kveval.run.directory import RunDirectory
 from kveval.run.facts import Facts
@@ -43,6 +44,7 @@ def new_manifest(plan: Plan) -> Manifest:
         samples=len(plan.samples),
         samples_sha256=ids_sha256(sample.sample_id for sample in plan.samples),
         growth=list(plan.growth),
+        without_reference=dict(_without_reference(plan)),
         aa_sample_ids=sorted(plan.aa_sample_ids),
         baseline=config.baseline,
         variants={
@@ -68,6 +70,15 @@ def new_manifest(plan: Plan) -> Manifest:
         git=provenance.git_state(Path.cwd()),
         command=provenance.command(),
     )
+
+
+def _without_reference(plan: Plan) -> Iterator[tuple[str, str]]:
+    if not plan.config.requests.forced_decode:
+        return
+    for name in dict.fromkeys(sample.task for sample in plan.samples):
+        why = why_without((sample for sample in plan.samples if sample.task == name), plan.without_reference)
+        if why:
+            yield name, why
 
 
 def _partner(variant: ResolvedVariant, plan: Plan) -> str | None:

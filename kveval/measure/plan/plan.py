@@ -44,7 +44,8 @@ class Plan:
         cells: of generated tasks.
         samples: every sample of the run, the same for all variants.
         growth: what was added to the run since it was first planned, in order. The last one may be new.
-        references: what is forced for each sample that has a reference, by its id.
+        references: what is forced for each sample that has a reference, by its id; `without_reference`: why each other
+            sample has none.
         aa_sample_ids: what the A/A run asks: whole haystacks.
         texts: what every variant is made to write, to see how far it moves from the baseline.
         max_model_len: tokens of the longest prompt and its output together, forced ones too, and no fewer than smoke
@@ -64,6 +65,7 @@ class Plan:
     samples: list[Sample]
     growth: tuple[Growth, ...]
     references: dict[str, PlannedReferences]
+    without_reference: dict[str, str]
     aa_sample_ids: frozenset[str]
     texts: list[PlannedText]
     max_model_len: int
@@ -119,7 +121,7 @@ def make_plan(config: SweepConfig, installation: Installation, earlier: EarlierP
     growth = plan_growth(config, earlier, cells, fixed_counts(tasks, prompts))
     cells = grown_cells(cells, growth)
     samples = plan_samples(cells, tasks, prompts, variants.limits)
-    references = plan_references(config, samples, tasks, prompts)
+    references, without_reference = plan_references(config, samples, tasks, prompts)
     # Nothing is forced on servers that run already.
     forced_tokens = {} if config.is_attached else {one: planned.most_tokens for one, planned in references.items()}
     stages = by_stage(samples, growth)
@@ -142,6 +144,7 @@ def make_plan(config: SweepConfig, installation: Installation, earlier: EarlierP
         samples=samples,
         growth=growth,
         references=references,
+        without_reference=without_reference,
         aa_sample_ids=aa_sample_ids(stages, config.aa_share),
         texts=texts,
         max_model_len=longest_request(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kveval.config.sweep import SweepConfig
@@ -44,18 +45,33 @@ class PlannedReferences:
 
 def plan_references(
     config: SweepConfig, samples: Sequence[Sample], tasks: PlannedTasks, prompts: PlannedPrompts
-) -> dict[str, PlannedReferences]:
-    """Returns what is forced, by sample_id. A sample without a reference is left out."""
+) -> tuple[dict[str, PlannedReferences], dict[str, str]]:
+    """Returns what is forced, by sample_id; and for every other sample why nothing is, by sample_id too."""
     if not config.requests.forced_decode:
-        return {}
+        return {}, {sample.sample_id: "requests.forced_decode is false" for sample in samples}
     tokenizer = prompts.format.tokenizer
-    planned = {}
+    planned, lacking = {}, {}
     for sample in samples:
         references = references_of(tasks.by_name[sample.task], sample, prompts.format, prompts.template)
-        if not isinstance(references, NoReference):
+        if isinstance(references, NoReference):
+            lacking[sample.sample_id] = references.why
+        else:
             prompt_end = prompts.format.decode(sample.prompt.token_ids()[-_LAST_TOKENS:])
             opening = opening_of(prompt_end, prompts.format.chat_template)
             opening_ids = tokenizer.encode_prompt(opening).ids.tolist() if opening else []
             texts = tuple(forced_text(reference, prompts.format, opening_ids) for reference in references.all)
             planned[sample.sample_id] = PlannedReferences(references, texts, opening)
-    return planned
+    return planned, lacking
+
+
+def why_without(samples: Iterable[Sample], lacking: Mapping[str, str]) -> str | None:
+    """Says why samples have no reference: 'no one right text', or '12 of 40: no one right text'. None if all have one.
+
+    Args:
+        lacking: the reason of each sample without a reference, by its id.
+    """
+    ids = [sample.sample_id for sample in samples]
+    reasons = Counter(lacking[one] for one in ids if one in lacking)
+    if reasons.total() == len(ids) and len(reasons) == 1:
+        return next(iter(reasons))
+    return "; ".join(f"{count} of {len(ids)}: {why}" for why, count in reasons.most_common()) or None

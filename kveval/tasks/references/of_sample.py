@@ -11,6 +11,7 @@ from typing import Any
 
 from kveval.tasks.assembly.chat import ChatTemplate
 from kveval.tasks.assembly.prompt import PromptFormat
+from kveval.tasks.references.calls import right_calls
 from kveval.tasks.references.form import CALLS, ENTRIES, JSON, ReferenceForm, rendered
 from kveval.tasks.references.json_pieces import VALUE, json_pieces
 from kveval.tasks.references.reference import FORMAT, NoReference, Piece, Reference, References, joint
@@ -46,7 +47,7 @@ def references_of(
     if form.none is not None or form.unit is None:
         return NoReference(form.none or "its task has no unit")
     doc = sample.doc
-    if any(key == CALLS for piece in form.text or () for key in piece) and sample.chat is not None:
+    if _has_calls(form) and sample.chat is not None:
         return _calls(sample, template)
     with user_code(f"task {task.name!r}: metadata.reference"):
         alternatives = _alternatives(form, doc)
@@ -60,12 +61,19 @@ def references_of(
     )
 
 
+def _has_calls(form: ReferenceForm) -> bool:
+    return any(CALLS in piece for piece in form.text or ())
+
+
 def _contrasts(doc: Mapping[str, Any]) -> bool:
     return bool(doc["absent"] and doc["distractors"])
 
 
 def _alternatives(form: ReferenceForm, doc: Mapping[str, Any]) -> list[Reference] | NoReference:
     answers: list[Any] = doc["answers"]
+    if _has_calls(form) and not doc["absent"]:
+        written = (json.dumps(calls, ensure_ascii=False) for calls in right_calls(doc))
+        return [Reference(tuple(_pieces(form, {**doc, "answers": [text]}))) for text in written]
     in_array = form.any_order and form.unit != "entries"
     items = json.loads(answers[0]) if in_array else answers
     if form.any_order and math.factorial(len(items)) > MOST_ORDERS:
@@ -103,15 +111,21 @@ def _calls(sample: Sample, template: ChatTemplate | None) -> References | NoRefe
     """Writes the right calls as the chat template does."""
     if sample.doc["absent"]:
         return NoReference("no function fits, and the prompt of a chat endpoint gives no words to say so")
-    calls = json.loads(sample.doc["answers"][0])
-    written = template.written_calls(calls) if template else None
+    found = [_written(calls, template) if template else None for calls in right_calls(sample.doc)]
+    if found[0] is None:
+        return NoReference("the chat template does not show how the model writes function calls in JSON")
+    return References("probability", tuple(filter(None, found)))
+
+
+def _written(calls: list[dict[str, Any]], template: ChatTemplate) -> Reference | None:
+    written = template.written_calls(calls)
     start = _JSON_START.search(written or "")
     if written is None or start is None or _calls_in(written) != calls:
-        return NoReference("the chat template does not show how the model writes function calls in JSON")
+        return None
     end = max(written.rfind("}"), written.rfind("]")) + 1
     opening, made, rest = written[: start.start()], written[start.start() : end], written[end:]
     pieces = (Piece(opening, FORMAT), *json_pieces(made, _CALL_IDS), Piece(rest))
-    return References("probability", (Reference(tuple(piece for piece in pieces if piece.text), has_special=True),))
+    return Reference(tuple(piece for piece in pieces if piece.text), has_special=True)
 
 
 def _calls_in(written: str) -> list[dict[str, Any]]:

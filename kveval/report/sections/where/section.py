@@ -17,6 +17,7 @@ from kveval.judge.statistics.clusters import Score
 from kveval.report.endpoints import KIND_LABELS
 from kveval.report.html.charts import Chart, score_chart
 from kveval.report.section import Section
+from kveval.run.facts import Facts
 from kveval.run.manifest import VariantRun
 from kveval.run.records import ExpectedMethod
 
@@ -52,14 +53,24 @@ def scores(run: RunData, judgement: Judgement) -> Scores:
         kinds,
         temperature_of(run),
         method_of(run),
-        greedy_only(run) if len(kinds) > 1 else [],
+        [*_without_reference(run), *(greedy_only(run) if len(kinds) > 1 else ())],
     )
 
 
+def _without_reference(run: RunData) -> list[str]:
+    return [f"{task} has no reference: {why}" for task, why in run.manifest.without_reference.items()]
+
+
 def greedy_only(run: RunData) -> list[str]:
-    """Says for each task and variant that lacks expected scores how many it lacks, and why."""
+    """Says for each task and variant that lacks expected scores how many it lacks, and why.
+
+    A task in which no sample has a reference is left out: it says why itself.
+    """
     found = []
     for task, samples in run.samples.groupby("task", sort=True):
+        own = (records.loc[records.index.intersection(samples.index)] for records in run.records.values())
+        if task in run.manifest.without_reference and not any(_was_read(records).any() for records in own):
+            continue
         for variant in run.baseline_first:
             records = run.records[variant.name]
             records = records.loc[records.index.intersection(samples.index)]
@@ -72,11 +83,21 @@ def greedy_only(run: RunData) -> list[str]:
     return found
 
 
+def _why_not_read(facts: Facts) -> str:
+    if facts.stepwise:
+        return "no reference, or one too long to read token by token"
+    return "no reference" if facts.forced_decode else "the engine was not forced"
+
+
+def _was_read(records: pd.DataFrame) -> pd.Series:
+    return records["expected"].notna() | records["expected_error"].notna()
+
+
 def _why(lacking: pd.DataFrame, variant: VariantRun) -> str:
     errors = Counter(one["kind"] for one in lacking["expected_error"] if isinstance(one, Mapping))
     parts = [f"{kind} ({count:,})" for kind, count in errors.most_common()]
     if errors.total() < len(lacking):
-        parts.append("no reference" if variant.facts.forced_decode else "the engine was not forced")
+        parts.append(_why_not_read(variant.facts))
     return ", ".join(parts)
 
 

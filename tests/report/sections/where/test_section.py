@@ -33,3 +33,15 @@ def test_the_expected_score_stands_beside_the_greedy_one_with_a_band(tmp_path: P
     assert greedy.lines[0].band == ""
     assert len(probability.lines[0].band.split()) == 4
     assert [row.kind for row in found.rows[:2]] == ["greedy", "probability"]
+
+
+def test_a_task_says_once_why_it_has_no_expected_score(tmp_path: Path) -> None:
+    samples = make_samples(tasks={"a": "x", "b": "y"}, haystacks=2, questions=2)
+    answers = {"bf16": scored(0.9), "fp8": scored(0.8)}
+    manifest = {"without_reference": {"b": "right in many words"}}
+    path = make_run(tmp_path / "run", samples=samples, answers=answers, manifest=manifest)
+    run = load_run(path)
+    assert scores(run, judge_run(run)).greedy_only == ["b has no reference: right in many words"]
+    expected = {name: lambda row: 0.5 if row.task == "a" else "none" for name in answers}
+    run = load_run(make_run(tmp_path / "b", samples=samples, answers=answers, expected=expected, manifest=manifest))
+    assert scores(run, judge_run(run)).greedy_only == ["b has no reference: right in many words"]
