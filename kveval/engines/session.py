@@ -11,10 +11,11 @@ from pathlib import Path
 
 from kveval.engines.base import Engine, OnStatus, OpenEngine, ServerPlan
 from kveval.engines.client.client import Client
-from kveval.engines.forced import ForcedDecoder, ProbabilityReader, unforced_finding, why_not_forced
 from kveval.engines.presence import Presence, presence
+from kveval.engines.reading.forced import ForcedDecoder, why_not_forced
+from kveval.engines.reading.reader import ProbabilityReader, unforced_finding
+from kveval.engines.reading.stepwise import StepwiseDecoder
 from kveval.engines.smoke import plain_prompt, smoke
-from kveval.engines.stepwise import StepwiseDecoder
 from kveval.engines.variants import ResolvedVariant
 from kveval.run.facts import Facts, Finding, SecondLook, with_findings
 from kveval.run.manifest import SmokeResult

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from kveval.engines.forced import ForcedDecodeError, ProbabilityReader, all_of
+from kveval.engines.reading.reader import ForcedDecodeError, ProbabilityReader, all_of
 from kveval.measure.plan.references import PlannedReferences
 from kveval.run.records import ExpectedScore, Record, RecordError
 from kveval.tasks.references.expected import MissingProbabilityError, expected_of

@@ -81,7 +81,7 @@ async def test_a_vllm_server_reveals_its_facts_and_outlives_the_sweep(
     # SmolLM2's server was started without a parser for tool calls, and makes them from a schema when one is required.
     assert set(facts.lacks) <= {"tools"}
     codes = {finding.code: finding.level for finding in manifest.variants["bf16-aa"].findings}
-    assert codes == {"unknown": "warning", "aa_same_server": "info", "no_forced_decode": "info"}
+    assert codes == {"unknown": "warning", "aa_same_server": "info", "stepwise": "info"}
     for name in ("bf16", "bf16-aa"):
         answers = list(RunDirectory(tmp_path / "run").records(name))
         assert len(answers) == 6

@@ -17,7 +17,7 @@ from kveval.config.engine import EngineConfig, RequestsConfig
 from kveval.config.variant import VariantConfig
 from kveval.engines.client.client import Client
 from kveval.engines.client.request import EngineRequest
-from kveval.engines.forced import ForcedDecoder
+from kveval.engines.reading.forced import ForcedDecoder
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm.engine import VLLMEngine
 from kveval.engines.vllm.installation import find_vllm

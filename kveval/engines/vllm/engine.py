@@ -16,10 +16,10 @@ from kveval.config.engine import EngineConfig, by_flag, flags
 from kveval.engines.base import Installation, OnStatus, ServerPlan
 from kveval.engines.client.access import Access
 from kveval.engines.emulation import eager_for
-from kveval.engines.forced import why_not_forced
 from kveval.engines.plugin import forcing
 from kveval.engines.plugin.emulation import EmulationSpec, parse_log
 from kveval.engines.process import ServerProcess, check_port, free_port
+from kveval.engines.reading.forced import why_not_forced
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm import facts as engine_facts
 from kveval.engines.vllm.failures import memory_is_held, why_it_died

@@ -8,7 +8,8 @@ import numpy as np
 
 from kveval.engines.client.client import Client
 from kveval.engines.client.request import EngineRequest
-from kveval.engines.forced import ForcedDecodeError, ForcedDecoder
+from kveval.engines.reading.forced import ForcedDecoder
+from kveval.engines.reading.reader import ForcedDecodeError
 from kveval.engines.session import Session
 from kveval.engines.variants import ResolvedVariant
 from kveval.errors import RunDirectoryError

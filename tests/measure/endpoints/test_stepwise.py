@@ -114,7 +114,7 @@ async def test_texts_with_too_many_tokens_are_not_read(
     plan_for: Planner, servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read_all(servers)
-    monkeypatch.setattr("kveval.engines.stepwise.StepwiseDecoder.most_tokens", 1)
+    monkeypatch.setattr("kveval.engines.reading.stepwise.StepwiseDecoder.most_tokens", 1)
     await run(plan_for(), tmp_path / "run")
     found = records(tmp_path / "run", "f16")
     assert all(record.expected is None and record.expected_error is None for record in found)

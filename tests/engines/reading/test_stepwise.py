@@ -15,8 +15,8 @@ from kveval.config.engine import RequestsConfig
 from kveval.engines.client.access import Access
 from kveval.engines.client.client import Client
 from kveval.engines.client.dialect import Dialect
-from kveval.engines.forced import ForcedDecodeError
-from kveval.engines.stepwise import StepwiseDecoder
+from kveval.engines.reading.reader import ForcedDecodeError
+from kveval.engines.reading.stepwise import StepwiseDecoder
 
 PROMPT = np.array([1, 2, 3], np.int32)
 Read = Callable[[dict[str, Any]], str]

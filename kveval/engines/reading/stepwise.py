@@ -16,7 +16,7 @@ import numpy as np
 
 from kveval.engines.client.client import Client
 from kveval.engines.client.request import EngineRequest
-from kveval.engines.forced import CHECKED_TOKENS, ForcedDecodeError, all_of
+from kveval.engines.reading.reader import CHECKED_TOKENS, ForcedDecodeError, all_of
 
 # Two readings of one token differ by less: other requests in the batch change the order of additions.
 _TOLERANCE_NATS = 0.3

@@ -14,7 +14,8 @@ from support.sweeps import Planner
 
 from kveval.config.engine import RequestsConfig
 from kveval.engines.client.client import Client
-from kveval.engines.forced import ForcedDecodeError, ForcedDecoder, why_not_forced
+from kveval.engines.reading.forced import ForcedDecoder, why_not_forced
+from kveval.engines.reading.reader import ForcedDecodeError
 from kveval.engines.vllm.engine import open_vllm
 
 PROMPT = np.array([1, 2, 3], np.int32)

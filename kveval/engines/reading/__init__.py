@@ -1,0 +1,1 @@
+"""Reads how probable a server finds given texts."""
