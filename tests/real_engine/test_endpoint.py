@@ -87,6 +87,8 @@ async def test_a_vllm_server_reveals_its_facts_and_outlives_the_sweep(
         assert len(answers) == 6
         assert all(record.error is None and record.logprobs for record in answers)
         assert all(record.prompt_tokens and record.prompt_tokens <= 1024 for record in answers)
+        assert {record.expected.method for record in answers if record.expected} == {"stepwise"}
+        assert not any(record.expected_error for record in answers)
     assert manifest.variants["bf16"].counters["prompt_tokens"] > 0
     assert load.is_complete
     # The server saw every prompt in the first run, and under a salt of its own each is new to it in the second.

@@ -175,7 +175,7 @@ def _growth(old: Manifest, new: Manifest, plan: Plan) -> dict[str, Any]:
         for name, one in old.variants.items()
         if name in new.variants
     }
-    copied = ("samples", "samples_sha256", "aa_sample_ids", "growth")
+    copied = ("samples", "samples_sha256", "aa_sample_ids", "growth", "without_reference")
     return {
         **{key: getattr(new, key) for key in copied},
         "config": old.config | {key: new.config[key] for key in ("samples", "tasks")},
