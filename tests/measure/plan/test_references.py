@@ -30,9 +30,7 @@ def test_nothing_is_planned_if_nothing_is_to_be_forced(plan_of: Planner) -> None
 
 
 def test_a_task_without_references_says_why_once(plan_of: Planner) -> None:
-    plan = plan_of(
-        variants=["bf16"], tasks=["niah_single", "coverage_summary"], samples=2, context_lengths=[2048]
-    )
+    plan = plan_of(variants=["bf16"], tasks=["niah_single", "coverage_summary"], samples=2, context_lengths=[2048])
     assert set(plan.without_reference.values()) == {"a summary is right in many words"}
     assert new_manifest(plan).without_reference == {"coverage_summary": "a summary is right in many words"}
 
