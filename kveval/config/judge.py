@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -20,6 +20,13 @@ class Policy(StrictModel):
     """
 
     margin: Annotated[Margin, Field(description="Largest loss accepted, such as 0.02 for 2 points.")] = 0.02
+    margin_relative: Annotated[
+        Margin | None,
+        Field(
+            description="Largest share of the baseline's score accepted as a loss, such as 0.05. It holds beside the "
+            "other margins: the smaller one counts."
+        ),
+    ] = None
     margins: Annotated[
         dict[str, Margin], Field(description="Margins of single task families, such as needle=0.01,code=0.05.")
     ] = {}
@@ -55,16 +62,33 @@ class Policy(StrictModel):
         current = {key: value for key, value in values.items() if key != "inconclusive"}
         return {"undecided": values["inconclusive"], **current}
 
-    def over(self, families: Iterable[str], unit: str | None = None) -> Policy:
-        """Returns the policy for samples of these families, one entry per sample: its margin is the mean of theirs.
+    def margin_over(
+        self, samples: Mapping[str, int], baseline_scores: Mapping[str, float], unit: str | None = None
+    ) -> float:
+        """Returns the largest loss accepted over samples of several families: the mean of their margins.
 
-        A margin of the `unit` of their scores goes before those of families.
+        A variant that loses exactly its margin in every family loses exactly that mean over all of them. A margin of
+        the `unit` of their scores goes before those of families. Where a relative margin is smaller than that, it
+        counts: 2 points of 20 are not 2 points of 90. It is taken of the baseline's score in each family.
 
-        A variant that loses exactly its margin in every family loses exactly that mean over all of them.
+        Args:
+            samples: the number of samples of each family.
+            baseline_scores: of each family, if the baseline has one.
         """
-        if (of_unit := self.unit_margins.get(unit)) is not None:  # type: ignore[call-overload]
-            return self.model_copy(update={"margin": of_unit})
-        margins = [self.margins.get(family, self.margin) for family in families]
-        if not margins or not self.margins:
-            return self
-        return self.model_copy(update={"margin": math.fsum(margins) / len(margins)})
+        total = sum(samples.values())
+        if not total:
+            return self.unit_margins.get(unit, self.margin)  # type: ignore[call-overload, no-any-return]
+        parts = [
+            count * min(self._absolute(family, unit), self._relative(baseline_scores.get(family)))
+            for family, count in samples.items()
+        ]
+        return math.fsum(parts) / total
+
+    def _absolute(self, family: str, unit: str | None) -> float:
+        of_unit = self.unit_margins.get(unit)  # type: ignore[call-overload]
+        return self.margins.get(family, self.margin) if of_unit is None else of_unit
+
+    def _relative(self, baseline_score: float | None) -> float:
+        if self.margin_relative is None or baseline_score is None:
+            return math.inf
+        return self.margin_relative * baseline_score

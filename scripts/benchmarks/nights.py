@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from scipy import special
 
 from kveval.config.judge import Policy
-from kveval.judge.comparison.verdict import POWER, decide, more_samples
+from kveval.judge.comparison.verdict import decide
 from kveval.judge.statistics.clusters import fewest_clusters
 from kveval.judge.statistics.difference import Difference, paired_difference
 from kveval.judge.statistics.hypothesis_tests import holm
+from kveval.judge.statistics.power import POWER, more_samples
 
 POLICY = Policy()
 FIXED_TOLERANCE = 0.08
@@ -56,7 +57,7 @@ def simulate(rng: np.random.Generator, setting: Setting) -> Night:
     shares = np.linspace(0.5, 0.98, setting.cells)
     # Neighbouring scores go to different lengths and families, so that no row is all easy or all hard.
     sides = [draw(rng, codes, share, setting) for share in shares]
-    cells = [paired_difference(*side, codes) for side in sides]
+    cells = [paired_difference(*side, codes, margin=POLICY.margin) for side in sides]
     names = [f"length {i % _LENGTHS}" for i in range(setting.cells)]
     families = [f"family {i // _LENGTHS % _FAMILIES}" for i in range(setting.cells)]
     overall, *lengths = (_pooled(sides, codes, rows) for rows in _groups(names))
@@ -108,13 +109,14 @@ def _pooled(sides: list[tuple[Scores, Scores]], codes: NDArray[np.intp], rows: l
         np.concatenate([sides[i][0] for i in rows]),
         np.concatenate([sides[i][1] for i in rows]),
         np.concatenate([codes + i * haystacks for i in rows]),
+        margin=POLICY.margin,
     )
 
 
 def _any_fails(panel: list[Difference]) -> bool:
-    adjusted = holm([1.0 if row.p is None else row.p for row in panel])
+    adjusted = holm([1.0 if row.p_beyond is None else row.p_beyond for row in panel])
     # Only a significant row can fail: the others need no verdict.
-    return any(fails(row, p) for row, p in zip(panel, adjusted, strict=True) if p < 1 - POLICY.confidence)
+    return any(fails(row, p) for row, p in zip(panel, adjusted, strict=True) if p < (1 - POLICY.confidence) / 2)
 
 
 def fails(row: Difference, p_holm: float | None) -> bool:
@@ -176,10 +178,10 @@ def power(losses: list[float], sizes: list[int], nights: int, seed: int) -> list
             counts = dict.fromkeys(("fails", "fails_among_12", "passes", "fixed_tolerance", "unpaired_z"), 0)
             for _ in range(nights):
                 side = draw(rng, codes, 0.85, setting)
-                row = paired_difference(*side, codes)
-                p = row.p if row.p is not None else 1.0
-                counts["fails"] += p < 0.05 and fails(row, p)
-                counts["fails_among_12"] += p < 0.05 / 12 and fails(row, 12 * p)
+                row = paired_difference(*side, codes, margin=POLICY.margin)
+                p = row.p_beyond if row.p_beyond is not None else 1.0
+                counts["fails"] += p < 0.025 and fails(row, p)
+                counts["fails_among_12"] += p < 0.025 / 12 and fails(row, 12 * p)
                 counts["passes"] += row.low is not None and row.low > -POLICY.margin
                 counts["fixed_tolerance"] += fixed_tolerance(*side)
                 counts["unpaired_z"] += unpaired_z(*side)
@@ -211,7 +213,7 @@ def required_samples(setting: Setting, nights: int, seed: int, score: float = 0.
         for _ in range(nights):
             row = paired_difference(*draw(rng, codes, score, setting), codes)
             passes = row.low is not None and row.low > -POLICY.margin
-            settled += fails(row, row.p) if setting.loss > POLICY.margin else passes
+            settled += fails(row, row.p_beyond) if setting.loss > POLICY.margin else passes
         shares.append((haystacks * setting.questions, settled / nights))
     found = _crossing(shares, POWER)
     return {

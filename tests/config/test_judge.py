@@ -17,11 +17,30 @@ def test_the_present_name_of_a_key_wins_over_the_former() -> None:
 
 def test_the_margin_over_families_is_the_mean_of_theirs() -> None:
     policy = Policy(margin=0.1, margins={"qa": 0.02})
-    assert policy.over(["needle"] * 3).margin == pytest.approx(0.1)
-    assert policy.over(["qa"] * 3).margin == pytest.approx(0.02)
-    assert policy.over(["qa", "needle", "needle", "needle"]).margin == pytest.approx(0.08)
-    assert policy.over([]) is policy
+    assert policy.margin_over({"needle": 3}, {}) == pytest.approx(0.1)
+    assert policy.margin_over({"qa": 3}, {}) == pytest.approx(0.02)
+    assert policy.margin_over({"qa": 1, "needle": 3}, {}) == pytest.approx(0.08)
+    assert policy.margin_over({}, {}) == 0.1
 
 
 def test_without_family_margins_the_margin_holds_for_every_family() -> None:
-    assert Policy().over(["needle"]).margin == Policy().margin
+    assert Policy().margin_over({"needle": 1}, {"needle": 0.1}) == Policy().margin
+
+
+def test_of_an_absolute_and_a_relative_margin_the_smaller_counts() -> None:
+    policy = Policy(margin=0.02, margin_relative=0.05)
+    assert policy.margin_over({"needle": 10}, {"needle": 0.9}) == pytest.approx(0.02)
+    assert policy.margin_over({"needle": 10}, {"needle": 0.2}) == pytest.approx(0.01)
+
+
+def test_a_relative_margin_is_taken_of_each_family_and_holds_beside_margins_of_families_and_units() -> None:
+    policy = Policy(margin=0.02, margin_relative=0.05, margins={"qa": 0.005}, unit_margins={"token_accuracy": 0.015})
+    scores = {"needle": 0.2, "qa": 0.9, "code": 0.8}
+    assert policy.margin_over({"needle": 1, "qa": 1, "code": 2}, scores) == pytest.approx(
+        (0.01 + 0.005 + 0.02 + 0.02) / 4
+    )
+    assert policy.margin_over({"needle": 1, "code": 1}, scores, "token_accuracy") == pytest.approx((0.01 + 0.015) / 2)
+
+
+def test_a_family_without_a_baseline_score_is_held_to_the_absolute_margin() -> None:
+    assert Policy(margin_relative=0.05).margin_over({"needle": 5}, {}) == Policy().margin

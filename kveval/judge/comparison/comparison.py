@@ -132,7 +132,7 @@ def compare(
     scored, both = table[table["scored"]], answered_by(table, "baseline", "candidate")
 
     def over(rows: pd.DataFrame, kind: Kind) -> Endpoint:
-        return endpoint(rows, kind, confidence=confidence, control=control)
+        return endpoint(rows, kind, policy=policy, confidence=confidence, control=control)
 
     units = [unit for unit in UNITS if (scored["unit"] == unit).any()]
     without = scored[scored["unit"].isna()]

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from kveval.config.judge import Policy
 from kveval.judge.comparison.pairing import Side, Unit
 from kveval.judge.comparison.scope import Scope
 from kveval.judge.statistics.clusters import Score, mean_score
@@ -59,7 +60,7 @@ class Endpoint:
         temperature: of the probabilities; `method`: how they were read. None for greedy answers.
         aa: the difference of the baseline's second run from the first. None without an A/A run that covers the scope.
         attribution: None without an emulated control.
-        families: of the samples asked, one entry each.
+        margin: the largest loss of this kind that the policy accepts here.
     """
 
     kind: Kind
@@ -73,19 +74,20 @@ class Endpoint:
     method: ExpectedMethod | None
     aa: Difference | None
     attribution: Attribution | None
-    families: tuple[str, ...]
+    margin: float
 
 
-def endpoint(table: pd.DataFrame, kind: Kind, *, confidence: float, control: str | None) -> Endpoint:
+def endpoint(table: pd.DataFrame, kind: Kind, *, policy: Policy, confidence: float, control: str | None) -> Endpoint:
     """Compares the sides of `table`, which `pair` made, over all of its rows: samples that have this kind of score."""
     column = "score" if kind == "greedy" else "expected"
 
-    def paired(rows: pd.DataFrame, first: Side, second: Side) -> Difference:
+    def paired(rows: pd.DataFrame, first: Side, second: Side, margin: float = 0.0) -> Difference:
         return paired_difference(
             rows[f"{first}_{column}"],
             rows[f"{second}_{column}"],
             rows["haystack_id"],
             confidence=confidence,
+            margin=margin,
             rare=kind == "greedy",
         )
 
@@ -98,6 +100,11 @@ def endpoint(table: pd.DataFrame, kind: Kind, *, confidence: float, control: str
         return mean_score(pairs[f"{side}_{column}"], pairs["haystack_id"], confidence=confidence)
 
     pairs = with_score("baseline", "candidate")
+    margin = policy.margin_over(
+        {str(family): int(count) for family, count in table["family"].value_counts().items()},
+        {str(family): float(score) for family, score in pairs.groupby("family")[f"baseline_{column}"].mean().items()},
+        None if kind == "greedy" else kind,
+    )
     insensitive, keep = [], pd.Series(True, index=pairs.index)
     for _, cell in pairs.groupby(["task", "context_length"]):
         why = _insensitive(cell[f"baseline_{column}"].mean(), cell[f"candidate_{column}"].mean())
@@ -120,14 +127,14 @@ def endpoint(table: pd.DataFrame, kind: Kind, *, confidence: float, control: str
         asked=len(table),
         baseline_score=mean("baseline"),
         candidate_score=mean("candidate"),
-        difference=paired(pairs, "baseline", "candidate"),
-        sensitive=paired(pairs[keep], "baseline", "candidate"),
+        difference=paired(pairs, "baseline", "candidate", margin),
+        sensitive=paired(pairs[keep], "baseline", "candidate", margin),
         insensitive_cells=tuple(insensitive),
         temperature=None if kind == "greedy" else _only(table["temperature"]),
         method=None if kind == "greedy" else _only(table["method"]),
         aa=paired(repeated, "baseline", "aa") if len(repeated) else None,
         attribution=attribution,
-        families=tuple(table["family"]),
+        margin=margin,
     )
 
 

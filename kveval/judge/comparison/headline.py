@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from kveval.config.judge import Policy
 from kveval.judge.comparison.comparison import Comparison, at_levels, in_words
-from kveval.judge.comparison.judgement import PANELS, Judgement
-from kveval.judge.comparison.verdict import Word
+from kveval.judge.comparison.judgement import Judgement
+from kveval.judge.comparison.scope import SUMMARY_LEVELS
+from kveval.judge.comparison.verdict import ReasonCode, Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +17,14 @@ class Headline:
     """Sums up all rows of a candidate.
 
     It fails if any row fails. It passes if overall, every length, and every family with its own margin pass.
+
+    Attributes:
+        reason_code: of the row that decides.
     """
 
     variant: str
     word: Word
+    reason_code: ReasonCode
     reason: str
 
 
@@ -30,7 +35,11 @@ def headlines(judgement: Judgement) -> list[Headline]:
     for name in dict.fromkeys(row.variant for row in judged):
         rows = [row for row in judged if row.variant == name]
         problem = judgement.void_of(rows[0])
-        found.append(Headline(name, "undecided", problem.message) if problem else headline(rows, judgement.policy))
+        found.append(
+            Headline(name, "undecided", "answers_not_trusted", problem.message)
+            if problem
+            else headline(rows, judgement.policy)
+        )
     return found
 
 
@@ -39,29 +48,31 @@ def headline(comparisons: Sequence[Comparison], policy: Policy) -> Headline:
     variant = comparisons[0].variant
     (overall,) = at_levels(comparisons, "overall")
     if overall.unscored and not overall.asked:
-        return Headline(variant, "undecided", _reason(overall))
+        return Headline(variant, "undecided", _code(overall), _reason(overall))
     # Rows without a scored sample say nothing about quality.
     scored = [c for c in comparisons if c.asked or not c.unscored]
-    summary = at_levels(scored, *PANELS[0])
+    summary = at_levels(scored, *SUMMARY_LEVELS)
     summary += [c for c in at_levels(scored, "family") if c.scope.family in policy.margins]
     if not any(one.difference.n for one in overall.evidence(policy)):
-        return Headline(variant, "undecided", f"not measured: {_reason(overall)}")
+        return Headline(variant, "undecided", _code(overall), f"not measured: {_reason(overall)}")
     failed, unsettled = _of_word(summary, "fail") or _of_word(comparisons, "fail"), _of_word(summary, "undecided")
     passed = [c for c in _of_word(summary, "pass") if c.scope.level == "length"]
     parts = [f"passes {_where(passed)}"] if passed else []
+    decides = overall
     if failed:
-        worst = min(failed, key=lambda c: c.difference.delta or 0.0)
+        decides = worst = min(failed, key=lambda c: c.difference.delta or 0.0)
         others = [c for c in failed if c is not worst]
         also = f" (also {_where(others)})" if others else ""
         parts.append(f"fails {_where([worst])}: {in_words(worst.shown, policy.confidence)}{also}")
         if unsettled:
             parts.append(f"undecided {_where(unsettled)}")
     elif unsettled:
-        parts.append(f"undecided {_where(unsettled[:1])}: {_reason(unsettled[0])}")
+        decides = unsettled[0]
+        parts.append(f"undecided {_where([decides])}: {_reason(decides)}")
     else:
         parts.append(_reason(overall))
     word: Word = "fail" if failed else "undecided" if unsettled else "pass"
-    return Headline(variant, word, "; ".join(parts))
+    return Headline(variant, word, _code(decides), "; ".join(parts))
 
 
 def held_to(lengths: Sequence[Comparison]) -> int | None:
@@ -80,6 +91,10 @@ def _of_word(comparisons: Sequence[Comparison], word: Word) -> list[Comparison]:
 
 def _reason(comparison: Comparison) -> str:
     return comparison.verdict.reason if comparison.verdict is not None else ""
+
+
+def _code(comparison: Comparison) -> ReasonCode:
+    return comparison.verdict.reason_code if comparison.verdict is not None else "not_measured"
 
 
 def _where(comparisons: list[Comparison]) -> str:

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from itertools import groupby
-
-import pandas as pd
 
 from kveval.config.judge import Policy
 from kveval.judge.comparison.comparison import Comparison, at_levels, compare
-from kveval.judge.comparison.endpoint import KIND_WORDS, Endpoint, Kind
+from kveval.judge.comparison.correction import PValues, Row, corrected
+from kveval.judge.comparison.endpoint import KIND_WORDS, Endpoint
 from kveval.judge.comparison.pairing import VariantPair, pairs_with_baseline
-from kveval.judge.comparison.scope import Level, Scope, in_scope, scopes
-from kveval.judge.comparison.verdict import Verdict, Word, decide, points
-from kveval.judge.looks.basis import Basis, basis, with_implied_passes
+from kveval.judge.comparison.scope import Level, scopes
+from kveval.judge.comparison.verdict import ReasonCode, Verdict, Word, decide, points
+from kveval.judge.looks.basis import basis, with_implied_passes
 from kveval.judge.run_data import RunData, policy_of
-from kveval.judge.statistics.hypothesis_tests import holm
 from kveval.judge.trust.find import find_problems, void_of
 from kveval.judge.trust.problem import Problem
-
-# Holm corrects over the rows of one panel, which are read together. Each p-value is two-sided and only a loss can fail.
-# So one panel has false fails with probability (1 - confidence) / 2 at most, and both panels with 1 - confidence.
-PANELS: tuple[tuple[Level, ...], ...] = (("overall", "length"), ("family", "cell"))
 
 _WORST_FIRST: tuple[Word, ...] = ("fail", "undecided", "pass")
 
@@ -71,7 +65,7 @@ def judge_run(run: RunData, policy: Policy | None = None, blessed_pairs: Iterabl
     pairs, blessed_pairs = tuple(pairs_with_baseline(run)), tuple(blessed_pairs)
     rows = _compare([*pairs, *blessed_pairs], policy)
     blessed = {pair.against for pair in blessed_pairs}
-    own = [(one.comparison, one.p_holm) for one in rows if one.pair.against not in blessed]
+    own = [(row.comparison, p.no_difference) for row, p in rows if row.pair.against not in blessed]
     problems = find_problems(run, own, policy)
     comparisons = _judge(rows, policy, lambda pair: void_of(problems, pair.variant, pair.against))
     return Judgement(
@@ -94,17 +88,10 @@ def judge_pairs(pairs: Iterable[tuple[VariantPair, Problem | None]], policy: Pol
     return _judge(_compare([pair for pair, _ in pairs], policy), policy, lambda pair: voids[id(pair)])
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A row without its verdict. `p_holm`: by kind of score; nothing for a row that gets no verdict."""
-
-    pair: VariantPair
-    basis: Basis
-    comparison: Comparison
-    p_holm: Mapping[Kind, float] = field(default_factory=dict)
+_WithP = tuple[Row, PValues]
 
 
-def _compare(pairs: Iterable[VariantPair], policy: Policy) -> list[_Row]:
+def _compare(pairs: Iterable[VariantPair], policy: Policy) -> list[_WithP]:
     rows = []
     for pair in pairs:
         for scope in scopes(pair.table):
@@ -113,89 +100,52 @@ def _compare(pairs: Iterable[VariantPair], policy: Policy) -> list[_Row]:
                 rests_on.table, pair.variant, pair.against, scope,
                 policy=policy, confidence=rests_on.confidence(policy.confidence), control=pair.control,
             )  # fmt: skip
-            rows.append(_Row(pair, rests_on, comparison))
-    adjusted = _adjusted([row for row in rows if row.pair.judged], policy)
-    return [
-        replace(row, p_holm={kind: p for (of, scope, kind), p in adjusted.items()
-                             if (of, scope) == (id(row.pair), row.comparison.scope)})
-        for row in rows
-    ]  # fmt: skip
+            rows.append(Row(pair, rests_on, comparison))
+    return list(zip(rows, corrected(rows, policy), strict=True))
 
 
-def _judge(rows: Iterable[_Row], policy: Policy, void: Callable[[VariantPair], Problem | None]) -> list[Comparison]:
+def _judge(rows: Iterable[_WithP], policy: Policy, void: Callable[[VariantPair], Problem | None]) -> list[Comparison]:
     """Returns the rows with their verdicts, in their order."""
     judged: list[Comparison] = []
-    for _, of_pair in groupby(rows, key=lambda row: id(row.pair)):
+    for _, of_pair in groupby(rows, key=lambda found: id(found[0].pair)):
         own = list(of_pair)
-        pair = own[0].pair
-        comparisons = [_judged(row, policy, void(pair)) for row in own]
+        pair = own[0][0].pair
+        comparisons = [_judged(row, policy, p_values, void(pair)) for row, p_values in own]
         judged += comparisons if pair.looks is None else with_implied_passes(comparisons)
     return judged
 
 
-PValues = dict[tuple[int, Scope, Kind], float]
-"""Corrected p-values by pair (its id), scope and kind of score."""
-
-
-def _adjusted(rows: list[_Row], policy: Policy) -> PValues:
-    cells = {key: _cells_by_scope(pair.table) for key, pair in {id(row.pair): row.pair for row in rows}.items()}
-    adjusted: PValues = {}
-    for panel in PANELS:
-        # Scopes with the same cells are one hypothesis and count once. With one length only, "overall" is that length.
-        hypotheses: dict[tuple[int, frozenset[tuple[str, int]], Kind], float] = {}
-        keys = {}
-        for row in rows:
-            scope = row.comparison.scope
-            for one in row.comparison.evidence(policy):
-                p = _counted_p(row, one)
-                if scope.level in panel and p is not None:
-                    hypothesis = (id(row.pair), cells[id(row.pair)][scope], one.kind)
-                    hypotheses[hypothesis] = p
-                    keys[id(row.pair), scope, one.kind] = hypothesis
-        by_hypothesis = dict(zip(hypotheses, holm(list(hypotheses.values())), strict=True))
-        adjusted |= {key: by_hypothesis[hypothesis] for key, hypothesis in keys.items()}
-    return adjusted
-
-
-def _counted_p(row: _Row, one: Endpoint) -> float | None:
-    """Returns the p-value of a row as Holm counts it. None if it does not count.
-
-    Where looks are taken, a row that is still to be measured counts as one that shows nothing: what fails at a look
-    then also fails when all rows are known.
-    """
-    p = one.difference.p
-    if row.pair.looks is not None and p is None:
-        return 1.0
-    return None if p is None else row.basis.corrected(p)
-
-
-def _judged(row: _Row, policy: Policy, void: Problem | None) -> Comparison:
+def _judged(row: Row, policy: Policy, p_values: PValues, void: Problem | None) -> Comparison:
     """Returns the comparison with its verdict: the worst of those that rest on one kind of score each."""
     pair, comparison = row.pair, row.comparison
     if not pair.judged:
         return comparison
     if void:
-        return replace(comparison, verdict=Verdict("undecided", void.message, policy.margin))
-    if comparison.unscored and not comparison.asked:
         return replace(
-            comparison, verdict=Verdict("undecided", row.basis.obstacle or _not_scored(comparison), policy.margin)
+            comparison, verdict=Verdict("undecided", "answers_not_trusted", void.message, comparison.shown.margin)
         )
-    verdicts = [(one, _verdict(row, one, policy)) for one in comparison.evidence(policy)]
+    if comparison.unscored and not comparison.asked:
+        code: ReasonCode = "not_complete" if row.basis.obstacle else "not_scored"
+        reason = row.basis.obstacle or _not_scored(comparison)
+        return replace(comparison, verdict=Verdict("undecided", code, reason, comparison.shown.margin))
+    verdicts = [(one, _verdict(row, one, p_values)) for one in comparison.evidence(policy)]
     shown, verdict = min(verdicts, key=lambda found: (_WORST_FIRST.index(found[1].word), not found[1].is_doubted))
-    contradiction = _contradiction(comparison, shown, verdict, policy)
+    contradiction = _contradiction(comparison, shown, verdict)
     if contradiction:
-        verdict = replace(verdict, word="undecided", reason=contradiction, more_samples=None, is_doubted=True)
+        verdict = replace(
+            verdict, word="undecided", reason_code="contradicted_by_greedy", reason=contradiction, more_samples=None
+        )
     elif shown.kind != "greedy":
         verdict = replace(verdict, reason=f"by the {KIND_WORDS[shown.kind]}, {verdict.reason}")
     return replace(comparison, shown=shown, verdict=verdict)
 
 
-def _verdict(row: _Row, one: Endpoint, policy: Policy) -> Verdict:
+def _verdict(row: Row, one: Endpoint, p_values: PValues) -> Verdict:
     cannot_show = one.difference.n > 0 and one.sensitive.n == 0
-    p_holm = row.p_holm.get(one.kind) if one.difference.p is not None else None
+    p_holm = p_values.within_margin.get(one.kind) if one.difference.p_beyond is not None else None
     verdict = decide(
         one.difference,
-        margin=policy.over(one.families, one.kind).margin,
+        margin=one.margin,
         confidence=row.comparison.confidence,
         # At the level of the row's own look.
         p_holm=None if p_holm is None else p_holm * row.basis.error_share,
@@ -208,7 +158,7 @@ def _verdict(row: _Row, one: Endpoint, policy: Policy) -> Verdict:
     return replace(verdict, p_holm=p_holm)
 
 
-def _contradiction(comparison: Comparison, shown: Endpoint, verdict: Verdict, policy: Policy) -> str | None:
+def _contradiction(comparison: Comparison, shown: Endpoint, verdict: Verdict) -> str | None:
     """Returns why the greedy answers contradict a verdict by the expected score. None if they do not.
 
     They contradict a pass if they show a loss beyond the margin, and a fail if they show a gain: each with the
@@ -217,8 +167,7 @@ def _contradiction(comparison: Comparison, shown: Endpoint, verdict: Verdict, po
     if shown.kind == "greedy" or verdict.word == "undecided":
         return None
     low, high = comparison.greedy.difference.low, comparison.greedy.difference.high
-    margin = policy.over(comparison.greedy.families).margin
-    if verdict.word == "pass" and high is not None and high < -margin:
+    if verdict.word == "pass" and high is not None and high < -comparison.greedy.margin:
         return f"the expected score passes, but greedy answers lose {points(-high)} points or more"
     if verdict.word == "fail" and low is not None and low > 0:
         return f"the expected score fails, but greedy answers gain {points(low)} points or more"
@@ -228,11 +177,3 @@ def _contradiction(comparison: Comparison, shown: Endpoint, verdict: Verdict, po
 def _not_scored(comparison: Comparison) -> str:
     same = "" if comparison.identical is None else f"; {comparison.identical:.0%} of the outputs are the same"
     return f"not scored: the {comparison.unscored} questions have no right answer{same}"
-
-
-def _cells_by_scope(samples: pd.DataFrame) -> dict[Scope, frozenset[tuple[str, int]]]:
-    return {
-        scope: frozenset(zip(rows["task"], rows["context_length"], strict=True))
-        for scope in scopes(samples)
-        for rows in [in_scope(samples, scope)]
-    }

@@ -17,6 +17,9 @@ LEVELS: dict[Level, list[str]] = {
     "cell": ["context_length", "family", "task"],
 }
 
+SUMMARY_LEVELS: tuple[Level, ...] = ("overall", "length")
+"""The rows that must all pass for a variant to pass."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:

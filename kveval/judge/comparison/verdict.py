@@ -3,41 +3,57 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from scipy import optimize, special
-
 from kveval.judge.statistics.clusters import fewest_clusters
-from kveval.judge.statistics.difference import Difference, sparse_bounds
-
-POWER = 0.8
-"""The chance of a settled verdict that the number of further samples is chosen for."""
-
+from kveval.judge.statistics.difference import Difference
+from kveval.judge.statistics.power import POWER, more_samples
 
 Word = Literal["pass", "fail", "undecided"]
 
-MOST_SAMPLES = 10_000_000
+ReasonCode = Literal[
+    "loss_excluded",
+    "small_real_loss",
+    "loss_beyond_margin",
+    "real_loss_within_reach_of_margin",
+    "loss_not_excluded",
+    "loss_not_excluded_where_it_can_show",
+    "unanswered_could_exceed_margin",
+    "too_few_contexts",
+    "cannot_show_a_loss",
+    "no_interval",
+    "not_measured",
+    "not_scored",
+    "not_complete",
+    "impossible_gain",
+    "contradicted_by_greedy",
+    "answers_not_trusted",
+]
+"""Names each reason of a verdict, the same in every version: for programs, where `Verdict.reason` is for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Says whether a loss of the margin or more is excluded, shown, or neither.
+    """Says whether a loss larger than the margin is excluded, shown, or neither.
 
     Attributes:
         reason: one sentence.
-        p_holm: p-value of "no difference", corrected by Holm over the rows judged together.
+        p_holm: p-value of "the loss is at most the margin", corrected by Holm over the rows judged together.
         more_samples: how many further samples would settle the verdict, if the gap holds. None if none would.
-        is_doubted: undecided because the numbers cannot all be true, and not because they are too few.
     """
 
     word: Word
+    reason_code: ReasonCode
     reason: str
     margin: float
     p_holm: float | None = None
     more_samples: int | None = None
-    is_doubted: bool = False
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether it is undecided because the numbers cannot all be true, and not because they are too few."""
+        return self.reason_code in ("impossible_gain", "contradicted_by_greedy")
 
 
 def decide(
@@ -54,15 +70,17 @@ def decide(
 ) -> Verdict:
     """Returns the verdict of a non-inferiority test that can also fail.
 
-    - fail: the observed loss is beyond the margin, and "no difference" is rejected after Holm.
+    - fail: the interval lies below -margin, and "the loss is at most the margin" is rejected after Holm.
     - pass: the interval lies above -margin, with every unanswered sample counted as lost. This must hold over all
       cells, and over those alone that can show a loss. (A pass needs no correction for many rows, because all must
       hold at once: Berger, "Multiparameter Hypothesis Testing and Acceptance Sampling", Technometrics 1982.)
     - undecided: neither of these, or something rules out a pass.
 
     Args:
-        confidence: of the verdict, and of the intervals of `difference` and `sensitive`: that of the policy, or
-            another one where a run is judged more than once.
+        margin: the largest loss accepted, which ``difference.p_beyond`` tests.
+        confidence: of the verdict, and of the intervals of `difference` and `sensitive`: that of the policy, or another
+            one where a run is judged more than once. Each side of an interval, and the test of a fail, has half of the
+            error that it leaves.
         asked: samples the variant should have answered. Those beyond ``difference.n`` count against a pass.
         sensitive: the difference over the cells that can show a loss.
         insensitive: why no cell can show a loss. None if one can.
@@ -70,55 +88,69 @@ def decide(
         may_gain: whether a gain beyond the margin can be real. If not, it casts doubt on the baseline.
     """
 
-    def verdict(word: Word, reason: str, more: int | None = None) -> Verdict:
-        return Verdict(word, reason, margin, p_holm, more)
+    def verdict(word: Word, code: ReasonCode, reason: str, more: int | None = None) -> Verdict:
+        return Verdict(word, code, reason, margin, p_holm, more)
 
-    def undecided(reason: str, gap: Difference, p_factor: float) -> Verdict:
+    def undecided(code: ReasonCode, reason: str, gap: Difference, p_factor: float) -> Verdict:
         more = more_samples(gap, margin=margin, confidence=confidence, p_factor=p_factor)
-        return verdict("undecided", f"{reason}; {_settles(gap, more, margin)}", more)
+        return verdict("undecided", code, f"{reason}; {_settles(gap, more, margin)}", more)
 
     allowed, fewest = points(margin), fewest_clusters(confidence)
-    if difference.delta is None:
-        return verdict("undecided", obstacle or difference.reason or "no questions")
-    if p_holm is not None and difference.delta < -margin and p_holm < 1 - confidence:
-        lost = points(-difference.delta)
-        reason = (
-            f"a loss of {lost} points, beyond the margin of {allowed}, and not chance ({p_label(p_holm)} after Holm)"
+    delta, low, high = difference.delta, difference.low, difference.high
+    if delta is None:
+        return verdict(
+            "undecided",
+            "not_complete" if obstacle else "not_measured",
+            obstacle or difference.reason or "no questions",
         )
-        return verdict("fail", reason)
+    is_beyond = high is not None and high < -margin
+    if is_beyond and p_holm is not None and p_holm < (1 - confidence) / 2:
+        reason = f"a loss of {points(-delta)} points, shown to exceed the margin of {allowed} ({_after_holm(p_holm)})"
+        return verdict("fail", "loss_beyond_margin", reason)
     if obstacle:
-        return verdict("undecided", obstacle)
-    if difference.low is None:
-        return verdict("undecided", difference.reason or "no interval")
+        return verdict("undecided", "not_complete", obstacle)
+    if low is None or high is None:
+        return verdict("undecided", "no_interval", difference.reason or "no interval")
     if insensitive:
-        return verdict("undecided", insensitive)
-    p_factor = p_holm / difference.p if p_holm is not None and difference.p else 1.0
+        return verdict("undecided", "cannot_show_a_loss", insensitive)
+    p_factor = p_holm / difference.p_beyond if p_holm is not None and difference.p_beyond else 1.0
     needed = f"a pass at {confidence:.0%} needs at least {fewest} contexts"
     if difference.clusters < fewest:
-        return undecided(f"{needed}, and there are {difference.clusters}", difference, p_factor)
+        return undecided("too_few_contexts", f"{needed}, and there are {difference.clusters}", difference, p_factor)
+    if low <= -margin:
+        if high < 0:
+            reason = f"a real loss of {points(-delta)} points, not shown to exceed the margin of {allowed}"
+            if is_beyond and p_holm is not None:
+                reason += f" once all rows are counted ({_after_holm(p_holm)})"
+            return undecided("real_loss_within_reach_of_margin", reason, difference, p_factor)
+        reason = f"a loss of {points(-low)} points is not excluded (margin {allowed})"
+        return undecided("loss_not_excluded", reason, difference, p_factor)
     missing = asked - difference.n
-    worst = (difference.low * difference.n - missing) / asked
-    if difference.low <= -margin:
-        loss = f"a loss of {points(-difference.low)} points"
-        return undecided(f"{loss} is not excluded (margin {allowed})", difference, p_factor)
+    worst = (low * difference.n - missing) / asked
     if worst <= -margin:
-        unanswered = f"{missing} of {asked} questions have no answer; if they were lost, the loss could reach"
-        return verdict("undecided", f"{unanswered} {points(-worst)} points, beyond the margin of {allowed}")
+        reason = (
+            f"{missing} of {asked} questions have no answer; if they were lost, the loss could reach {points(-worst)} "
+            f"points, beyond the margin of {allowed}"
+        )
+        return verdict("undecided", "unanswered_could_exceed_margin", reason)
     if sensitive.low is None:
-        return verdict("undecided", f"in the cells that can show a loss: {sensitive.reason}")
+        return verdict("undecided", "no_interval", f"in the cells that can show a loss: {sensitive.reason}")
     if sensitive.clusters < fewest:
         where = f"{needed} in cells that can show a loss, and there are {sensitive.clusters}"
-        return undecided(where, sensitive, p_factor=1.0)
+        return undecided("too_few_contexts", where, sensitive, p_factor=1.0)
     if sensitive.low <= -margin:
-        loss = (
-            f"over the {sensitive.n} questions whose cells can show a loss, a loss of {points(-sensitive.low)} points"
+        reason = (
+            f"over the {sensitive.n} questions whose cells can show a loss, a loss of {points(-sensitive.low)} points "
+            f"is not excluded (margin {allowed})"
         )
-        return undecided(f"{loss} is not excluded (margin {allowed})", sensitive, p_factor=1.0)
-    if difference.low > margin and not may_gain:
-        gained = f"a gain of {points(difference.low)} points or more, which no cache format causes"
-        reason = f"{gained}: the baseline may be broken"
-        return Verdict("undecided", reason, margin, p_holm, is_doubted=True)
-    return verdict("pass", f"a loss of more than {allowed} points is excluded at {confidence:.0%}")
+        return undecided("loss_not_excluded_where_it_can_show", reason, sensitive, p_factor=1.0)
+    if low > margin and not may_gain:
+        reason = f"a gain of {points(low)} points or more, which no cache format causes: the baseline may be broken"
+        return verdict("undecided", "impossible_gain", reason)
+    excluded = f"a loss of more than {allowed} points is excluded at {confidence:.0%}"
+    if high < 0:
+        return verdict("pass", "small_real_loss", f"a small real loss of {points(-delta)} points; {excluded}")
+    return verdict("pass", "loss_excluded", excluded)
 
 
 def points(share: float) -> str:
@@ -131,6 +163,10 @@ def p_label(p: float) -> str:
     return f"p = {p:.2g}" if p >= 1e-16 else "p < 1e-16"
 
 
+def _after_holm(p: float) -> str:
+    return f"{p_label(p)} after Holm"
+
+
 def _settles(difference: Difference, more: int | None, margin: float) -> str:
     if more is None:
         return "the gap is at the margin, so no practical number of questions would settle it"
@@ -140,61 +176,3 @@ def _settles(difference: Difference, more: int | None, margin: float) -> str:
         f"about {more:,} more questions ({contexts:,} more contexts) would show a {word} with "
         f"{POWER:.0%} chance, if the gap holds"
     )
-
-
-def more_samples(difference: Difference, *, margin: float, confidence: float, p_factor: float) -> int | None:
-    """Returns how many further samples settle the verdict with probability `POWER`, if the gap holds.
-
-    A gain counts as no difference, and haystacks keep their size. For a loss within the margin, the result is the size
-    of a non-inferiority trial, ``((t + z_power) * s / (delta + margin))^2`` with ``s = se * sqrt(n)`` (Julious, "Sample
-    Sizes for Clinical Trials with Normal Data", Statistics in Medicine 2004, section 5; with the clustered se as in
-    Miller, arXiv 2411.00640, section 5). As long as samples would differ in few clusters, it is at least what the
-    sparse interval needs. For a loss beyond the margin, it is the size that shows the loss to be significant and
-    beyond the margin.
-
-    `p_factor` is the p-value after Holm over the raw one, at least 1: how much smaller p must be. None if the
-    difference is exactly at the margin, or if the number is above `MOST_SAMPLES`.
-    """
-    if difference.delta is None or difference.se is None or difference.square is None:
-        return None
-    delta = min(difference.delta, 0.0)
-    n, clusters = difference.n, difference.clusters
-    z_power = float(special.ndtri(POWER))
-    half_alpha = (1 - confidence) / 2
-
-    def se_at(size: float) -> float:
-        return float(difference.se or 0.0) * math.sqrt(n / size)
-
-    def t_at(size: float, tail: float) -> float:
-        return float(-special.stdtrit(max(1.0, clusters * size / n - 1), tail))
-
-    def slack_to_pass(size: float) -> float:
-        low, _, se = sparse_bounds(
-            delta, difference.square or 0.0, size / difference.assumed_effect, confidence=confidence
-        )
-        by_t = delta - (t_at(size, half_alpha) + z_power) * se_at(size)
-        if difference.differing * size / n >= fewest_clusters(confidence):
-            return by_t + margin
-        by_sparse = low - z_power * (min(se, se_at(size)))
-        return min(by_t, by_sparse) + margin
-
-    def slack_to_fail(size: float) -> float:
-        significant = -delta - (t_at(size, half_alpha / p_factor) + z_power) * se_at(size)
-        beyond = -delta - margin - z_power * se_at(size)
-        return min(significant, beyond)
-
-    slack = slack_to_fail if delta < -margin else slack_to_pass
-    size = _smallest(slack, start=n)
-    if size is None:
-        return None
-    by_clusters = fewest_clusters(confidence) * n / clusters
-    return max(1, math.ceil(max(size, by_clusters)) - n)
-
-
-def _smallest(slack: Callable[[float], float], *, start: float) -> float | None:
-    """Returns the smallest size from `start` on at which the growing `slack` is positive. None above `MOST_SAMPLES`."""
-    if slack(start) > 0:
-        return start
-    if slack(MOST_SAMPLES) <= 0:
-        return None
-    return float(optimize.brentq(slack, start, MOST_SAMPLES, xtol=0.5))

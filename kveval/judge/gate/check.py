@@ -11,8 +11,10 @@ from typing import Literal
 from kveval.errors import ExitCode
 from kveval.judge.comparison.comparison import Comparison, at_levels
 from kveval.judge.comparison.headline import headline
-from kveval.judge.comparison.judgement import PANELS, Judgement
+from kveval.judge.comparison.judgement import Judgement
 from kveval.judge.comparison.pairing import VariantPair
+from kveval.judge.comparison.scope import SUMMARY_LEVELS
+from kveval.judge.comparison.verdict import ReasonCode
 from kveval.judge.gate import rules
 from kveval.judge.run_data import RunData
 
@@ -34,6 +36,7 @@ class Check:
         kind: what was checked, in a word or two: the start of its line in every output.
         variant: the variant that was checked, or the id of the run.
         against: what `variant` was compared with. None if it was not compared.
+        reason_code: of the verdict on `variant`. None if the check is of something else.
         blocks: whether it fails the gate. A check that passes never does.
         comparisons, pair: the rows the state rests on, and the samples behind them.
     """
@@ -43,6 +46,7 @@ class Check:
     state: State
     reason: str
     against: str | None = None
+    reason_code: ReasonCode | None = None
     blocks: bool = True
     comparisons: tuple[Comparison, ...] = ()
     pair: VariantPair | None = None
@@ -67,9 +71,9 @@ def check_pair(kind: str, pair: VariantPair, must_answer: Iterable[str], judgeme
         # `undecided: allow` lets through only what was measured and can be true.
         (overall,) = at_levels(rows, "overall")
         no_evidence = any(one.difference.low is None or one.sensitive.low is None for one in overall.evidence(policy))
-        is_doubted = any(row.verdict.is_doubted for row in at_levels(rows, *PANELS[0]) if row.verdict)
+        is_doubted = any(row.verdict.is_doubted for row in at_levels(rows, *SUMMARY_LEVELS) if row.verdict)
         blocks = policy.undecided == "block" or no_evidence or is_doubted
-    return Check(kind, pair.variant, state, reason, pair.against, blocks, rows, pair)
+    return Check(kind, pair.variant, state, reason, pair.against, answer.reason_code, blocks, rows, pair)
 
 
 @dataclass(frozen=True, slots=True)

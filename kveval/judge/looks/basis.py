@@ -78,4 +78,4 @@ def _implied(row: Comparison, others: Iterable[Comparison]) -> Comparison:
         return row
     what = "every context length" if row.scope.level == "overall" else "each of its cells"
     reason = f"{what} passes"
-    return replace(row, verdict=Verdict("pass", reason, verdict.margin, verdict.p_holm))
+    return replace(row, verdict=Verdict("pass", "loss_excluded", reason, verdict.margin, verdict.p_holm))

@@ -13,9 +13,8 @@ from kveval.errors import UsageError
 from kveval.formats.registry import is_unquantized
 from kveval.judge.comparison.comparison import at_levels
 from kveval.judge.comparison.headline import held_to
-from kveval.judge.comparison.judgement import PANELS
 from kveval.judge.comparison.own_score import own_score
-from kveval.judge.comparison.scope import Scope
+from kveval.judge.comparison.scope import SUMMARY_LEVELS, Scope
 from kveval.judge.gate.check import EXIT_CODES, Check, State
 from kveval.judge.gate.gate import Gate, gate
 from kveval.judge.gate.rules import quantization
@@ -117,7 +116,7 @@ def _candidate(decision: Gate, check: Check) -> Candidate:
     emulate = variant.spec.get("emulate")
     native = native_dtype(EmulationConfig.model_validate(emulate)) if emulate else None
     freed = memory(run, variant)
-    summary = at_levels(check.comparisons, *PANELS[0])
+    summary = at_levels(check.comparisons, *SUMMARY_LEVELS)
     return Candidate(
         variant=variant,
         check=check,

@@ -31,6 +31,7 @@ class Difference:
         se: clustered standard error of `delta`. None with fewer than two clusters.
         low, high: confidence interval in [-1, 1]. None if `se` is None.
         p: two-sided p-value of "no difference". None if `se` is None.
+        p_beyond: one-sided p-value of "the loss is at most the margin". None if `se` is None.
         square: mean of the squared differences, in [0, 1]. For scores of 0 and 1 it is the share that differs.
         differing: number of clusters in which any sample differs.
         assumed_effect: the design effect that `sparse_bounds` got, at least 1.
@@ -45,6 +46,7 @@ class Difference:
     low: float | None
     high: float | None
     p: float | None
+    p_beyond: float | None
     square: float | None
     differing: int
     assumed_effect: float
@@ -53,9 +55,15 @@ class Difference:
 
 
 def paired_difference(
-    baseline: ArrayLike, candidate: ArrayLike, clusters: ArrayLike, *, confidence: float = 0.95, rare: bool = True
+    baseline: ArrayLike,
+    candidate: ArrayLike,
+    clusters: ArrayLike,
+    *,
+    confidence: float = 0.95,
+    margin: float = 0.0,
+    rare: bool = True,
 ) -> Difference:
-    """Returns the mean of ``candidate - baseline`` (both [n], in [0, 1]) with its interval and p-value.
+    """Returns the mean of ``candidate - baseline`` (both [n], in [0, 1]) with its interval and p-values.
 
     The method depends on the number of clusters G:
 
@@ -70,6 +78,7 @@ def paired_difference(
     hardly any sample differs. With more differing clusters, widening would cover more than the confidence.
 
     Args:
+        margin: the loss that ``p_beyond`` tests.
         rare: the scores change in rare jumps, as those of decoded answers do. False for probabilities, which move on
             every sample: that none moved is then a measurement, and its interval is not widened.
     """
@@ -80,38 +89,46 @@ def paired_difference(
     values = second - first
     n = len(values)
     if not n:
-        return Difference(0, 0, None, None, None, None, None, None, 0, 1.0, None, "no questions answered by both")
+        return Difference(0, 0, None, None, None, None, None, None, None, 0, 1.0, None, "no questions answered by both")
     delta, square = float(values.mean()), float(np.square(values).mean())
     differing = len(np.unique(codes[values != 0]))
     if count < 2:
         reason = "only one context, so the error cannot be estimated"
-        return Difference(n, count, delta, None, None, None, None, square, differing, 1.0, None, reason)
+        return Difference(n, count, delta, None, None, None, None, None, square, differing, 1.0, None, reason)
 
     se = clustered_se(values, codes)
     assumed = 1 + (design_effect(first, codes) - 1) / (1 + differing)
     sparse_low, sparse_high, sparse_se = sparse_bounds(delta, square, n / assumed, confidence=confidence)
     sparse_p = 2 * float(special.ndtr(-abs(sparse_low + sparse_high) / 2 / sparse_se))
     floored_se = max(se, sparse_se) if rare else se
-    floored_p = _t_p(delta, floored_se, count)
     half = float(special.stdtrit(count - 1, 0.5 + confidence / 2))
     method: Method
+    # A loss larger than the margin moves the differences from the margin down.
+    excess = delta + margin
     if count >= SIGN_FLIP_BELOW_CLUSTERS:
         method = "clustered_t"
-        low, high, p = delta - half * se, delta + half * se, _t_p(delta, se, count)
+        low, high = delta - half * se, delta + half * se
+        p, p_beyond = 2 * _t_p(-abs(delta), se, count), _t_p(excess, se, count)
     elif count >= fewest_clusters(confidence):
         method = "sign_flip"
         sizes = np.bincount(codes).astype(np.float64)
-        low, high, p = sign_flip(np.bincount(codes, values).astype(np.float64), sizes, confidence=confidence)
+        sums = np.bincount(codes, values).astype(np.float64)
+        low, high, p = sign_flip(sums, sizes, confidence=confidence)
+        p_beyond = sign_flip_below(sums + margin * sizes)
+        # Every cluster moved the same way. The permutation cannot tell how far, so t may give a smaller p.
         if p <= 2.0 ** (1 - count):
-            # Every cluster moved the same way. The permutation cannot tell how far, so t may give a smaller p.
-            p = min(p, floored_p)
+            p = min(p, 2 * _t_p(-abs(delta), floored_se, count))
+        if p_beyond <= 2.0**-count:
+            p_beyond = min(p_beyond, _t_p(excess, floored_se, count))
     else:
         method = "few_clusters_t"
-        low, high, p = delta - half * floored_se, delta + half * floored_se, floored_p
+        low, high = delta - half * floored_se, delta + half * floored_se
+        p, p_beyond = 2 * _t_p(-abs(delta), floored_se, count), _t_p(excess, floored_se, count)
     if rare and differing < fewest_clusters(confidence):
         low, high, p = min(low, sparse_low), max(high, sparse_high), max(p, sparse_p)
+        p_beyond = max(p_beyond, float(special.ndtr(((sparse_low + sparse_high) / 2 + margin) / sparse_se)))
     return Difference(
-        n, count, delta, se, max(-1.0, low), min(1.0, high), p, square, differing, assumed, method
+        n, count, delta, se, max(-1.0, low), min(1.0, high), p, p_beyond, square, differing, assumed, method
     )  # fmt: skip
 
 
@@ -161,10 +178,17 @@ def sign_flip(
     return float(ordered[rank - 1]), float(ordered[len(means) - rank]), p
 
 
-def _t_p(delta: float, se: float, clusters: int) -> float:
+def sign_flip_below(sums: NDArray[np.float64]) -> float:
+    """Returns the exact one-sided p-value of "the sums [G] are not below 0": see `sign_flip`."""
+    subsets = _subset_sums(sums)
+    return float((subsets[-1] - 2 * subsets <= subsets[-1] + 1e-9).mean())
+
+
+def _t_p(distance: float, se: float, clusters: int) -> float:
+    """Returns the probability that t lies below ``distance / se``."""
     if se == 0:
-        return 1.0 if delta == 0 else 0.0
-    return 2 * float(special.stdtr(clusters - 1, -abs(delta) / se))
+        return 0.5 if distance == 0 else float(distance > 0)
+    return float(special.stdtr(clusters - 1, distance / se))
 
 
 def _subset_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -31,12 +31,11 @@ def unequal_control(
         kinds = _kinds(row, policy)
         for one in kinds:
             delta, p = one.difference.delta, one.difference.p
-            margin = policy.over(one.families, one.kind).margin
-            if delta is None or p is None or p * len(kinds) >= level or abs(delta) <= margin:
+            if delta is None or p is None or p * len(kinds) >= level or abs(delta) <= one.margin:
                 continue
             message = (
                 f"{row.against}: the baseline's second run differs from the first by more than the margin of "
-                f"{points(margin)} points and not by chance: {in_words(one, policy.confidence)}. A candidate's "
+                f"{points(one.margin)} points and not by chance: {in_words(one, policy.confidence)}. A candidate's "
                 "difference need not come from its cache"
             )
             return Problem(row.against, "unequal_control", message)
@@ -67,12 +66,7 @@ def impossible_gains(
         for one in _kinds(row, policy):
             uncorrected = one.difference.p if row.scope.level == "overall" else None
             p, delta = corrected.get(one.kind, uncorrected), one.difference.delta
-            if (
-                p is None
-                or delta is None
-                or delta <= policy.over(one.families, one.kind).margin
-                or p >= DIFFERENCE_LEVEL
-            ):
+            if p is None or delta is None or delta <= one.margin or p >= DIFFERENCE_LEVEL:
                 continue
             if row.variant not in largest or delta > (largest[row.variant][1].difference.delta or 0.0):
                 largest[row.variant] = row.scope, one, p

@@ -9,7 +9,7 @@ from kveval.judge.diff import AnswerSet, VariantDiff, diff_answers, read_answer_
 from kveval.judge.evidence.drift import Drift, drift_positions, summarize
 from kveval.report.documents.rows import comparison_row
 
-DIFF_VERSION = 2
+DIFF_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def _pair(pair: VariantDiff, drift: Drift | None) -> dict[str, Any]:
         "emulated": list(pair.emulated),
         "problem": asdict(pair.problem) if pair.problem else None,
         "changed_facts": {name: list(values) for name, values in pair.changed_facts.items()},
-        "rows": [{"margin": row.verdict.margin if row.verdict else None, **comparison_row(row)} for row in rows],
+        "rows": [comparison_row(row) for row in rows],
         "drift": {
             "positions": drift.positions,
             "kl_mean_at_least": drift.kl_mean,

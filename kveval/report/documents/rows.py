@@ -42,6 +42,7 @@ def comparison_row(comparison: Comparison) -> dict[str, Any]:
         "low": difference.low,
         "high": difference.high,
         "p": difference.p,
+        "p_beyond_margin": difference.p_beyond,
         "method": difference.method,
         "no_interval_because": difference.reason,
         "lost": comparison.flips.lost,
@@ -58,7 +59,9 @@ def comparison_row(comparison: Comparison) -> dict[str, Any]:
         "contradiction": contradiction(comparison),
         "greedy_rest": _endpoint(comparison.rest) if comparison.rest else None,
         "verdict": verdict.word if verdict else None,
+        "reason_code": verdict.reason_code if verdict else None,
         "reason": verdict.reason if verdict else None,
+        "margin": verdict.margin if verdict else None,
         "p_holm": verdict.p_holm if verdict else None,
         "more_samples": verdict.more_samples if verdict else None,
     }

@@ -19,7 +19,7 @@ from kveval.report.documents.rows import comparison_part, comparison_row, varian
 from kveval.report.endpoints import asked_of_baseline
 from kveval.report.sections.speculation.section import SpeculatingVariant, speculating_variants
 
-SUMMARY_VERSION = 2
+SUMMARY_VERSION = 3
 # The run directory's cold/ has the others.
 _MOST_DIFFERENCES = 20
 

@@ -14,7 +14,7 @@ from kveval.report.documents.rows import comparison_part, comparison_row, varian
 from kveval.report.files.flips import flip_excerpts
 from kveval.report.sections.drift.section import DriftRow, drift_rows
 
-VERDICT_VERSION = 3
+VERDICT_VERSION = 4
 
 
 def verdict(gate: Gate) -> dict[str, Any]:
@@ -99,6 +99,7 @@ def _check(gate: Gate, check: Check) -> dict[str, Any]:
         "against": check.against,
         "verdict": check.state,
         "blocks": check.state != "pass" and check.blocks,
+        "reason_code": check.reason_code,
         "reason": check.reason,
         "emulated": bool(variant and variant.facts.is_emulated),
         "loss_comes_from": attribution.blames() if attribution else None,
@@ -108,8 +109,7 @@ def _check(gate: Gate, check: Check) -> dict[str, Any]:
 
 
 def _row(comparison: Comparison) -> dict[str, Any]:
-    margin = comparison.verdict.margin if comparison.verdict else None
-    return {"against": comparison.against, "margin": margin, **comparison_row(comparison)}
+    return {"against": comparison.against, **comparison_row(comparison)}
 
 
 def _drift(row: DriftRow) -> dict[str, Any]:

@@ -23,13 +23,17 @@ _NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """One test case. `problem` is the JUnit element, None for a pass; `kind` is its type and `why` its message."""
+    """One test case. `problem` is the JUnit element, None for a pass; `kind` is its type and `why` its message.
+
+    `reason_code` becomes a property. None if the case has no verdict.
+    """
 
     class_name: str
     name: str
     problem: str | None
     kind: str
     why: str
+    reason_code: str | None = None
 
 
 def junit(gate: Gate) -> str:
@@ -49,6 +53,9 @@ def _xml(suites: list[tuple[str, list[_Case]]]) -> str:
         for case in cases:
             names = {"classname": _text(case.class_name), "name": _text(case.name)}
             element = ET.SubElement(suite, "testcase", names)
+            if case.reason_code:
+                properties = ET.SubElement(element, "properties")
+                ET.SubElement(properties, "property", {"name": "reason_code", "value": case.reason_code})
             if case.problem:
                 ET.SubElement(element, case.problem, {"type": case.kind, "message": _text(case.why)})
             else:
@@ -70,7 +77,7 @@ def _cases(check: Check) -> Iterator[_Case]:
         "infrastructure": "error",
         "undecided": "failure" if check.blocks else "skipped",
     }[check.state]
-    yield _Case(class_name, "verdict", problem, check.state, with_word(check.state, check.reason))
+    yield _Case(class_name, "verdict", problem, check.state, with_word(check.state, check.reason), check.reason_code)
     for row in check.comparisons:
         if row.verdict is not None:
             yield _row_case(class_name, row, row.verdict, is_broken=check.state == "infrastructure")
@@ -83,7 +90,8 @@ def _row_case(class_name: str, row: Comparison, verdict: Verdict, *, is_broken: 
     score = f"{shown_label(row)} " if row.expected else ""
     size = f"{row.difference.n} of {row.asked} questions, {score}{difference_label(row.difference)} points"
     size += "".join(f"; beside it: {label}" for label in [*beside_labels(row), *filter(None, [contradiction(row)])])
-    return _Case(class_name, str(row.scope), problem, kind, f"{verdict.word}: {verdict.reason} ({size})")
+    why = f"{verdict.word}: {verdict.reason} ({size})"
+    return _Case(class_name, str(row.scope), problem, kind, why, verdict.reason_code)
 
 
 def _counts(cases: list[_Case]) -> dict[str, str]:

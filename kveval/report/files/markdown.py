@@ -120,7 +120,7 @@ def _checks(gate: Gate) -> Iterator[str]:
         yield (
             f"| {_MARKS[check.state]} {check.state} | {check.kind} | {_variant(gate, check)} "
             f"| {plain(check.against or '')} | {_overall(overall)} "
-            f"| {plain(check.reason)} |"
+            f"| {plain(check.reason)}{_code_of(check.reason_code)} |"
         )
     yield ""
     for check in gate.checks:
@@ -136,6 +136,10 @@ def _checks(gate: Gate) -> Iterator[str]:
             yield f"- {plain(check.variant)}: {plain(split[0])}: **{cause}**"
             yield from (f"- {plain(check.variant)}: {plain(label)}" for label in split[1:])
     yield ""
+
+
+def _code_of(reason_code: str | None) -> str:
+    return f" (`{reason_code}`)" if reason_code else ""
 
 
 def _overall(row: Comparison | None) -> str:
@@ -174,8 +178,8 @@ def _cells(gate: Gate) -> Iterator[str]:
     for check, row, verdict in cells[:_MOST_CELLS]:
         p = f"{verdict.p_holm:.2g}" if verdict.p_holm is not None else ""
         yield (
-            f"| {verdict.word} | {plain(check.variant)}{emulated_suffix(gate.run, check.variant)} | {check.kind} "
-            f"| {plain(str(row.scope))} | {answered_label(row)} | {score_label(row.baseline_score.mean)} "
+            f"| {verdict.word}{_code_of(verdict.reason_code)} "
+            f"| {plain(check.variant)}{emulated_suffix(gate.run, check.variant)} | {check.kind} | {plain(str(row.scope))} | {answered_label(row)} | {score_label(row.baseline_score.mean)} "
             f"| {score_label(row.candidate_score.mean)} | {difference_label(row.difference)} "
             + (f"| {name_of(row, row.shown)} | {_beside(row)} " if named else "")
             + f"| {row.flips.lost}/{row.flips.gained} | {p} |"

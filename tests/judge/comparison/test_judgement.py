@@ -49,7 +49,7 @@ def test_one_length_is_one_hypothesis(tmp_path: Path) -> None:
     judgement = judge(path)
     for comparison in judgement.comparisons:
         assert comparison.verdict is not None
-        assert comparison.verdict.p_holm == comparison.difference.p
+        assert comparison.verdict.p_holm == comparison.difference.p_beyond
 
 
 def test_engine_errors_are_counted_and_never_pass(tmp_path: Path) -> None:

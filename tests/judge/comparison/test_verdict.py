@@ -10,10 +10,11 @@ import pytest
 from scipy import stats as scipy_stats
 
 from kveval.config.judge import Policy
-from kveval.judge.comparison.verdict import POWER, Verdict, decide, more_samples
+from kveval.judge.comparison.verdict import Verdict, decide
 from kveval.judge.statistics.clusters import fewest_clusters
 from kveval.judge.statistics.difference import Difference, paired_difference
 from kveval.judge.statistics.hypothesis_tests import holm
+from kveval.judge.statistics.power import POWER, more_samples
 
 POLICY = Policy()
 
@@ -24,14 +25,14 @@ def difference(down: int, up: int, n: int, clusters: int) -> Difference:
     baseline, candidate = np.arange(n) % 2 * 1.0, np.arange(n) % 2 * 1.0
     baseline[order[:down]], candidate[order[:down]] = 1, 0
     baseline[order[down : down + up]], candidate[order[down : down + up]] = 0, 1
-    return paired_difference(baseline, candidate, np.arange(n) // (n // clusters))
+    return paired_difference(baseline, candidate, np.arange(n) // (n // clusters), margin=POLICY.margin)
 
 
 def verdict(found: Difference, **overrides: Any) -> Verdict:
     arguments = {
         "margin": POLICY.margin,
         "confidence": POLICY.confidence,
-        "p_holm": found.p,
+        "p_holm": found.p_beyond,
         "asked": found.n,
         "sensitive": found,
         **overrides,
@@ -45,25 +46,55 @@ def test_no_loss_passes() -> None:
     assert result.more_samples is None
 
 
-def test_a_significant_loss_beyond_the_margin_fails() -> None:
-    found = difference(21, 4, 300, 30)
+def test_a_loss_shown_to_exceed_the_margin_fails() -> None:
+    found = difference(26, 4, 300, 30)
     result = verdict(found)
-    assert result.word == "fail"
+    assert found.high is not None
+    assert found.high < -POLICY.margin
+    assert (result.word, result.reason_code) == ("fail", "loss_beyond_margin")
     assert result.reason == (
-        f"a loss of 5.7 points, beyond the margin of 2.0, and not chance (p = {found.p:.2g} after Holm)"
+        f"a loss of 7.3 points, shown to exceed the margin of 2.0 (p = {found.p_beyond:.2g} after Holm)"
     )
 
 
+def test_a_real_loss_whose_interval_reaches_the_margin_is_no_fail() -> None:
+    """33 lost and 12 gained of 1,000: beyond the margin in the estimate, and not shown to be."""
+    found = difference(33, 12, 1000, 100)
+    assert found.delta == pytest.approx(-0.021)
+    assert found.p is not None
+    assert found.p < 0.01
+    result = verdict(found)
+    assert (result.word, result.reason_code) == ("undecided", "real_loss_within_reach_of_margin")
+    assert result.reason.startswith("a real loss of 2.1 points, not shown to exceed the margin of 2.0;")
+
+
 def test_the_same_loss_among_many_rows_is_undecided() -> None:
-    result = verdict(difference(21, 4, 300, 30), p_holm=0.06)
-    assert result.word == "undecided"
+    result = verdict(difference(26, 4, 300, 30), p_holm=0.026)
+    assert (result.word, result.reason_code) == ("undecided", "real_loss_within_reach_of_margin")
+    assert "once all rows are counted (p = 0.026 after Holm)" in result.reason
 
 
-def test_a_significant_loss_within_the_margin_is_no_fail() -> None:
+def test_a_real_loss_within_the_margin_that_could_exceed_it_is_undecided() -> None:
     found = difference(52, 0, 3000, 300)
     assert found.p is not None
     assert found.p < 0.001
-    assert verdict(found).word == "undecided"
+    result = verdict(found)
+    assert (result.word, result.reason_code) == ("undecided", "real_loss_within_reach_of_margin")
+
+
+def test_a_real_loss_that_cannot_exceed_the_margin_passes_and_is_named() -> None:
+    result = verdict(difference(40, 10, 3000, 300))
+    assert (result.word, result.reason_code) == ("pass", "small_real_loss")
+    assert result.reason == "a small real loss of 1.0 points; a loss of more than 2.0 points is excluded at 95%"
+
+
+def test_a_verdict_takes_its_confidence_from_its_caller() -> None:
+    """One look of several has a smaller error than the policy allows for all of them."""
+    found = difference(26, 4, 300, 30)
+    assert verdict(found).word == "fail"
+    stricter = replace(found, low=-0.12, high=-0.018)
+    assert verdict(stricter, confidence=0.999).word == "undecided"
+    assert verdict(found, confidence=0.999, p_holm=0.001).word == "undecided"
 
 
 def test_a_gain_never_fails_and_one_that_no_cache_can_cause_does_not_pass() -> None:
@@ -132,7 +163,7 @@ def test_a_few_contexts_that_can_show_a_loss_do_not_pass() -> None:
 
 def test_an_obstacle_stops_a_pass_but_not_a_fail() -> None:
     assert verdict(difference(3, 3, 1000, 100), obstacle="fp8 stopped").reason == "fp8 stopped"
-    assert verdict(difference(21, 4, 300, 30), obstacle="fp8 stopped").word == "fail"
+    assert verdict(difference(26, 4, 300, 30), obstacle="fp8 stopped").word == "fail"
 
 
 def test_nothing_answered_is_undecided() -> None:
@@ -154,9 +185,9 @@ def test_simulated_nights_without_change_fail_rarely(icc: float) -> None:
                 (icc**0.5 * rng.normal(size=20)[codes] + (1 - icc) ** 0.5 * rng.normal(size=100)) for _ in range(3)
             )
             first, second = ((0.95**0.5 * shared + 0.05**0.5 * noise < threshold) * 1.0 for noise in own)
-            found.append(paired_difference(first, second, codes))
-        adjusted = holm([difference.p or 1.0 for difference in found])
-        suspects = [(d, p) for d, p in zip(found, adjusted, strict=True) if p < 0.05]
+            found.append(paired_difference(first, second, codes, margin=POLICY.margin))
+        adjusted = holm([1.0 if d.p_beyond is None else d.p_beyond for d in found])
+        suspects = [(d, p) for d, p in zip(found, adjusted, strict=True) if p < 0.025]
         false_alarms += any(verdict(d, p_holm=p).word == "fail" for d, p in suspects)
     assert false_alarms <= 10
 
@@ -168,7 +199,7 @@ def nights(rng: np.random.Generator, n: int, down: float, up: float) -> float:
         draw = rng.random(n)
         baseline = np.where(draw < down, 1.0, np.where(draw < down + up, 0.0, rng.random(n) < 0.8))
         candidate = np.where(draw < down, 0.0, np.where(draw < down + up, 1.0, baseline))
-        found = paired_difference(baseline, candidate, np.arange(n) // 5)
+        found = paired_difference(baseline, candidate, np.arange(n) // 5, margin=POLICY.margin)
         settled += verdict(found).word != "undecided"
     return settled / 400
 
