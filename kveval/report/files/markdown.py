@@ -179,7 +179,8 @@ def _cells(gate: Gate) -> Iterator[str]:
         p = f"{verdict.p_holm:.2g}" if verdict.p_holm is not None else ""
         yield (
             f"| {verdict.word}{_code_of(verdict.reason_code)} "
-            f"| {plain(check.variant)}{emulated_suffix(gate.run, check.variant)} | {check.kind} | {plain(str(row.scope))} | {answered_label(row)} | {score_label(row.baseline_score.mean)} "
+            f"| {plain(check.variant)}{emulated_suffix(gate.run, check.variant)} | {check.kind} "
+            f"| {plain(str(row.scope))} | {answered_label(row)} | {score_label(row.baseline_score.mean)} "
             f"| {score_label(row.candidate_score.mean)} | {difference_label(row.difference)} "
             + (f"| {name_of(row, row.shown)} | {_beside(row)} " if named else "")
             + f"| {row.flips.lost}/{row.flips.gained} | {p} |"

@@ -13,9 +13,19 @@ def parse(text: str) -> ET.Element:
 
 def cases(decision: Gate) -> dict[tuple[str, str], list[str]]:
     return {
-        (case.get("classname", ""), case.get("name", "")): [child.tag for child in case]
+        (case.get("classname", ""), case.get("name", "")): [child.tag for child in case if child.tag != "properties"]
         for case in parse(junit(decision)).iter("testcase")
     }
+
+
+def test_the_reason_code_of_a_verdict_is_a_property_of_its_case(gates: dict[str, Gate]) -> None:
+    codes = {
+        (case.get("classname"), case.get("name")): named.get("value")
+        for case in parse(junit(gates["judged"])).iter("testcase")
+        for named in case.iter("property")
+    }
+    assert codes["kveval.quantization.int8", "overall"] == "loss_beyond_margin"
+    assert codes["kveval.quantization.same", "verdict"] == "loss_excluded"
 
 
 def test_junit_tells_loss_from_outage(gates: dict[str, Gate]) -> None:

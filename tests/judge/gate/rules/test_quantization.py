@@ -18,7 +18,7 @@ def test_equal_variants_pass(tmp_path: Path) -> None:
     assert result.code == 0
     assert "gate: pass, exit code 0" in result.text
     found = document(path)
-    assert (found["version"], found["verdict"], found["exit_code"]) == (3, "pass", 0)
+    assert (found["version"], found["verdict"], found["exit_code"]) == (4, "pass", 0)
     assert [(check["kind"], check["variant"]) for check in found["checks"]] == [("quantization", "same")]
 
 
