@@ -10,6 +10,7 @@ from kveval.judge.divergence.position import PositionRange
 from kveval.report.html.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Chart, Line, Point
 
 _STEPS = 4
+_TOPS = (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10)
 
 
 def position_chart(title: str, rows: Sequence[VariantDivergence], styles: Mapping[str, int]) -> Chart | None:
@@ -58,11 +59,11 @@ def position_chart(title: str, rows: Sequence[VariantDivergence], styles: Mappin
 
 
 def _round_up(value: float) -> float:
-    """Returns the next of 1, 2, 4 or 8 times a power of ten, which four steps divide without rest."""
+    """Returns the next number that four steps divide into numbers of two digits."""
     if value <= 0:
         return 1e-3
     power = float(10.0 ** math.floor(math.log10(value)))
-    return next(power * factor for factor in (1, 2, 4, 8, 10) if value <= power * factor)
+    return next(power * factor for factor in _TOPS if value <= power * factor)
 
 
 def _label(variant: str, one: PositionRange) -> str:

@@ -64,7 +64,7 @@ def test_one_range_is_no_chart(rows: dict[str, VariantDivergence]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("highest", "top"), [(0.0, "0.001"), (0.0009, "0.001"), (0.03, "0.04"), (0.081, "0.1"), (1.0, "1")]
+    ("highest", "top"), [(0.0, "0.001"), (0.0009, "0.001"), (0.03, "0.032"), (0.081, "0.1"), (0.21, "0.24"), (1.0, "1")]
 )
 def test_the_axis_ends_at_a_round_number(rows: dict[str, VariantDivergence], highest: float, top: str) -> None:
     one = rows["same"]
