@@ -23,18 +23,20 @@ def add_divergence(
     growth: float = 0.0,
     kind: TextKind = "output",
     lengths: tuple[int, ...] = (2048, 8192),
+    sources: tuple[str, ...] = (),
 ) -> list[DivergenceText]:
     """Writes readings of `texts` texts into a run: of the baseline, and of each variant in `noise`.
 
     Args:
         noise: standard deviation of what is added to the baseline's logits; `growth` adds to it along a text.
+        sources: the samples after whose prompts the outputs were written.
     """
     folder = DivergenceFolder(run)
     rows = [
         DivergenceText(
             text_id=f"{number:016x}" if kind == "output" else f"{number:015x}f",
             kind=kind,
-            source=f"sample-{number}" if kind == "output" else f"text-{number}.txt",
+            source=sources[number] if sources else f"sample-{number}" if kind == "output" else f"text-{number}.txt",
             cluster=f"{kind}-{number}",
             context_length=lengths[number % len(lengths)],
             prompt_tokens=lengths[number % len(lengths)],

@@ -18,6 +18,7 @@ from kveval.run.divergence import DivergenceFolder, DivergenceText, Reading, Tex
 from kveval.run.manifest import Role, VariantRun
 
 _CONFIDENCE = 0.95
+_NOT_KNOWN, _ANSWER, _AFTER_ANSWER = range(3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class VariantDivergence:
         kept: the most likely tokens of the baseline that were read at every step.
         summary: None if no text can be compared.
         by_length: context length and its summary, the shortest first.
+        answer, after_answer: of outputs, the tokens of the baseline's answer, and those that it wrote because it was
+            not let end. None without such tokens, or where the answer is not in the records.
         seconds_per_1000_tokens, bytes_per_token: what the variant's readings took; `baseline_bytes_per_token`, what
             the baseline's took, which hold the ids of the kept tokens too.
     """
@@ -44,6 +47,8 @@ class VariantDivergence:
     summary: DivergenceSummary | None
     by_position: tuple[PositionRange, ...]
     by_length: tuple[tuple[int, DivergenceSummary], ...]
+    answer: DivergenceSummary | None
+    after_answer: DivergenceSummary | None
     growth: Growth | None
     seconds_per_1000_tokens: float | None
     bytes_per_token: float | None
@@ -60,7 +65,7 @@ def divergences(run: RunData) -> list[VariantDivergence]:
     texts = folder.texts()
     kinds: tuple[TextKind, ...] = ("output", "text")
     return [
-        _divergence(folder, run.baseline, variant, kind, of_kind)
+        _divergence(run, folder, variant, kind, of_kind)
         for kind in kinds
         if (of_kind := [text for text in texts if text.kind == kind])
         for variant in run.baseline_first[1:]
@@ -68,14 +73,12 @@ def divergences(run: RunData) -> list[VariantDivergence]:
 
 
 def _divergence(
-    folder: DivergenceFolder,
-    baseline: VariantRun,
-    variant: VariantRun,
-    kind: TextKind,
-    texts: Sequence[DivergenceText],
+    run: RunData, folder: DivergenceFolder, variant: VariantRun, kind: TextKind, texts: Sequence[DivergenceText]
 ) -> VariantDivergence:
+    baseline = run.baseline
     parts: list[tuple[DivergenceText, TokenDivergence]] = []
     reasons: Counter[str] = Counter()
+    in_answer: list[NDArray[np.int8]] = []
     kept: int | None = None
     seconds, size, baseline_size = 0.0, 0, 0
     for text in texts:
@@ -85,6 +88,7 @@ def _divergence(
             continue
         ours, theirs = pair
         parts.append((text, _compare(ours, theirs)))
+        in_answer.append(_in_answer(run, text, ours.token_ids))
         kept = ours.kept_logprobs.shape[1]
         seconds += float(theirs.seconds[0])
         size += folder.size_bytes(variant.name, text.text_id) or 0
@@ -92,6 +96,13 @@ def _divergence(
     joined = TokenDivergence.joined([part for _, part in parts]) if parts else None
     tokens = 0 if joined is None else len(joined.kld)
     clusters = _repeated(parts, lambda text: text.cluster)
+
+    def part_of_answer(which: int) -> DivergenceSummary | None:
+        if joined is None:
+            return None
+        chosen = np.concatenate(in_answer) == which
+        return summarize(joined.where(chosen), clusters[chosen])
+
     return VariantDivergence(
         variant=variant.name,
         role=variant.role,
@@ -103,6 +114,8 @@ def _divergence(
         summary=None if joined is None else summarize(joined, clusters),
         by_position=() if joined is None else tuple(by_position(joined, clusters)),
         by_length=() if joined is None else tuple(_by_length(parts, joined, clusters)),
+        answer=part_of_answer(_ANSWER),
+        after_answer=part_of_answer(_AFTER_ANSWER),
         growth=None
         if joined is None
         else growth(joined, _repeated(parts, lambda text: text.text_id), clusters, confidence=_CONFIDENCE),
@@ -110,6 +123,23 @@ def _divergence(
         bytes_per_token=size / tokens if tokens else None,
         baseline_bytes_per_token=baseline_size / tokens if tokens else None,
     )
+
+
+def _in_answer(run: RunData, text: DivergenceText, token_ids: NDArray[np.int32]) -> NDArray[np.int8]:
+    """Returns for each token of a text whether it is in the baseline's answer, after it, or neither is known."""
+    found = np.full(len(token_ids), _NOT_KNOWN, np.int8)
+    records = run.records[run.manifest.baseline]
+    if text.kind == "text" or text.source not in records.index:
+        return found
+    record = records.loc[text.source]
+    answer = list(record["output_token_ids"])
+    # The same prompt may be answered otherwise the second time. Then it is not known where the output would have ended.
+    if not answer or token_ids[: len(answer)].tolist() != answer[: len(token_ids)]:
+        return found
+    found[: len(answer)] = _ANSWER
+    if record["finish_reason"] == "stop":
+        found[len(answer) :] = _AFTER_ANSWER
+    return found
 
 
 def _by_length(

@@ -18,6 +18,7 @@ from kveval.judge.run_data import load_run
 from kveval.run.directory import RunDirectory
 from kveval.run.divergence import DivergenceFolder, DivergenceTexts, ids_digest
 from kveval.run.facts import Finding
+from kveval.run.storage import to_json
 
 
 @pytest.fixture
@@ -77,6 +78,31 @@ def test_kinds_of_text_are_never_mixed(run: Path) -> None:
     assert less is not None
     assert more is not None
     assert more > 4 * less
+
+
+def test_the_answer_is_told_from_what_follows_it(run: Path) -> None:
+    directory = RunDirectory(run)
+    answers = {record.sample_id: record for record in directory.records("bf16")}
+    first, second, third = list(answers)[:3]
+    add_divergence(run, {"same": 0.1}, texts=3, sources=(first, second, third))
+    without = found(run)["same"]
+    assert without.summary is not None
+    assert (without.answer, without.after_answer) == (None, None)
+
+    folder = DivergenceFolder(run)
+    written = [reading.token_ids.tolist() for row in folder.texts() if (reading := folder.read("bf16", row.text_id))]
+    endings = ((first, written[0][:10], "stop"), (second, written[1][:20], "length"), (third, [-1, -2], "stop"))
+    changed = {
+        sample_id: answers[sample_id].model_copy(update={"output_token_ids": ids, "finish_reason": reason})
+        for sample_id, ids, reason in endings
+    }
+    lines = [to_json({**answers, **changed}[sample_id]) + "\n" for sample_id in answers]
+    directory.records_path("bf16").write_text("".join(lines))
+    one = found(run)["same"]
+    assert one.answer is not None
+    assert one.after_answer is not None
+    assert (one.answer.tokens, one.answer.clusters) == (30, 2)
+    assert (one.after_answer.tokens, one.after_answer.clusters) == (90, 1)
 
 
 def test_missing_and_broken_readings_are_counted_and_the_rest_is_compared(run: Path) -> None:

@@ -29,14 +29,14 @@ def logits_of(variant: str, target: int) -> np.ndarray:
     return logits + noise
 
 
-def engines_of(plan: Plan, folder: Path) -> ScriptedEngines:
-    """Engines whose every step has logits. Texts are 6 tokens long."""
+def engines_of(plan: Plan, folder: Path, output: str = "a b c d e f") -> ScriptedEngines:
+    """Engines whose every step has logits. The baseline writes `output` after the prompts of texts."""
     engines = ScriptedEngines(Oracle(plan))
     answers, known = Oracle(plan), [text.prompt_ids.tolist() for text in plan.texts]
 
     def handler(prompt: list[int], body: dict[str, Any]) -> Reply:
         # What the baseline writes if nothing ends its output.
-        return Reply("a b c d e f") if body.get("ignore_eos") and prompt in known else answers(prompt, body)
+        return Reply(output) if body.get("ignore_eos") and prompt in known else answers(prompt, body)
 
     engines.handler = handler
     for variant in plan.variants:
@@ -96,6 +96,20 @@ async def test_every_variant_is_read_at_the_baselines_tokens(plan_of: Planner, t
         means = [found[name, kind].summary for name in ("bf16-aa", "int8", "fp8")]
         aa, less, more = (one.kld_mean.value for one in means if one is not None)
         assert aa == 0 < less < more
+
+
+async def test_an_output_may_have_thousands_of_tokens(plan_of: Planner, tmp_path: Path) -> None:
+    count = 2048
+    plan = plan_of(variants=["bf16", "fp8"], divergence={"samples": 1, "tokens": count, "top_k": 4})
+    words = " ".join(f"w{number % 50}" for number in range(count))
+    manifest = await run(plan, tmp_path / "run", engines_of(plan, tmp_path, words))
+    assert manifest.status == "complete"
+    found = next(one for one in divergences(load_run(tmp_path / "run")) if one.variant == "fp8")
+    assert found.summary is not None
+    assert (found.summary.tokens, found.summary.not_finite.total) == (count, 0)
+    assert [one.last for one in found.by_position] == [16, 64, 256, 1024, 2048]
+    assert found.summary.kld_mean.value is not None
+    assert (found.summary.kld_mean.se, found.summary.kld_mean.reason) == (None, "no error: one context")
 
 
 async def test_a_run_without_it_is_as_before(plan_of: Planner, tmp_path: Path) -> None:
