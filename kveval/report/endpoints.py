@@ -69,6 +69,16 @@ def beside_labels(row: Comparison) -> list[str]:
     return [endpoint_label(row, one) for one in row.beside]
 
 
+def parts_labels(row: Comparison) -> list[str]:
+    """Tells the values of calls and records from the format around them: one sentence for each score that has both."""
+    return [
+        f"{name_of(row, one)} of calls and records: values {difference_label(one.parts.values)}, output format "
+        f"{difference_label(one.parts.format)} points ({one.parts.values.n} questions)"
+        for one in row.expected
+        if one.parts is not None
+    ]
+
+
 def attribution_labels(row: Comparison) -> list[str]:
     """Says in one sentence for each score how its difference divides into format and kernel: the shown one first."""
     return [

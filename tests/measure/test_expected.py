@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.forcing import forcing
+from support.make_run import make_record
 from support.scripted import Oracle, Reply, ScriptedEngines
 from support.sweeps import Planner, records, run
 
+from kveval.measure.expected import ExpectedAsker
 from kveval.measure.plan.plan import Plan
+from kveval.measure.records import sample_row
+from kveval.run.records import ExpectedMethod
 
 
 def engines_of(plan: Plan, folder: Path, **logprobs: float) -> ScriptedEngines:
@@ -132,3 +139,39 @@ async def test_what_could_not_be_forced_is_asked_again_like_other_errors(plan_of
     for retry_errors, forced in ((False, 2), (True, 3)):
         await run(plan, tmp_path / "run", engines, resume=True, retry_errors=retry_errors)
         assert sum(r.expected is not None for r in records(tmp_path / "run", "bf16")) == forced
+
+
+async def test_the_orders_of_a_list_are_forced_together_within_the_limit(plan_of: Planner, tmp_path: Path) -> None:
+    plan = plan_of(
+        variants=["bf16"], samples=1, questions_per_haystack=1, tasks=["niah_multivalue"], context_lengths=[2048],
+        aa_share=0, requests={"max_in_flight": 6},
+    )  # fmt: skip
+    sample = plan.samples[0]
+    reader = CountingReader()
+    asker = ExpectedAsker(plan.references, reader, plan.config.requests.max_in_flight)
+    record = make_record(sample_row(sample), "bf16", "correct", "x")
+    done = await asker.complete(record, sample)
+    assert done.expected is not None
+    assert len(done.expected.token_ids) == 24
+    assert reader.most_running == 6
+
+
+class CountingReader:
+    """Reads every text at a probability of one per token, and counts how many it reads at once."""
+
+    method: ExpectedMethod = "forced_decode"
+    temperature, most_tokens = 1.0, None
+
+    def __init__(self) -> None:
+        self.running = self.most_running = 0
+
+    def requests(self, tokens: int) -> int:
+        return tokens
+
+    async def logprobs(self, prompt_ids: np.ndarray, token_ids: Sequence[int]) -> np.ndarray:
+        assert len(prompt_ids)
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        await asyncio.sleep(0.001)
+        self.running -= 1
+        return np.zeros(len(token_ids), np.float32)

@@ -16,7 +16,15 @@ from kveval.judge.run_data import load_run
 from kveval.report.documents.diff import compare, diff_document
 from kveval.report.documents.summary import summary
 from kveval.report.documents.verdict import verdict
-from kveval.report.endpoints import attribution_labels, beside_labels, contradiction, endpoint_label, shown_label
+from kveval.report.endpoints import (
+    attribution_labels,
+    beside_labels,
+    contradiction,
+    endpoint_label,
+    kind_label,
+    parts_labels,
+    shown_label,
+)
 from kveval.report.files.junit import junit
 from kveval.report.files.markdown import markdown
 from kveval.report.terminal.diff import diff_table
@@ -65,6 +73,53 @@ def test_both_scores_name_their_size_error_and_noise(path: Path) -> None:
     assert "format -2.0" in expected
     assert "kernel -8.0" in expected
     assert greedy.startswith("greedy: ")
+
+
+def test_a_score_that_was_read_stepwise_says_so(tmp_path: Path) -> None:
+    assert kind_label("entries", 1.0, "stepwise") == "expected entries at T 1, read stepwise"
+    expected = dict.fromkeys(("bf16", "fp8"), lambda row: {"score": level(0.0)(row), "method": "stepwise"})
+    path = make_run(tmp_path / "run", samples=SAMPLES, answers=dict.fromkeys(expected, scored(0.5)), expected=expected)
+    (row,) = judge_run(load_run(path)).of("fp8", "overall")
+    assert shown_label(row) == "expected probability at T 1, read stepwise"
+    assert {row["expected_method"] for row in summary(path)["rows"]} == {"stepwise", None}
+    assert ", read stepwise" in printed(summary_table(path))
+
+
+def test_scores_that_were_read_differently_are_not_compared(tmp_path: Path) -> None:
+    expected = {"bf16": level(0.0), "fp8": lambda row: {"score": level(0.0)(row), "method": "stepwise"}}
+    path = make_run(tmp_path / "run", samples=SAMPLES, answers=dict.fromkeys(expected, scored(0.5)), expected=expected)
+    (row,) = judge_run(load_run(path)).of("fp8", "overall")
+    assert (row.expected[0].asked, row.expected[0].difference.n) == (40, 0)
+    assert row.verdict is not None
+    assert row.verdict.word == "undecided"
+
+
+def test_values_of_calls_are_told_from_the_format_around_them(tmp_path: Path) -> None:
+    def calls(value: float, form: float):  # type: ignore[no-untyped-def]
+        return lambda row: {"score": level(value)(row), "parts": {"value": 0.5, "format": 0.9 - form}}
+
+    expected = {"bf16": calls(0.0, 0.0), "fp8": calls(0.1, 0.02)}
+    path = make_run(tmp_path / "run", samples=SAMPLES, answers=dict.fromkeys(expected, scored(0.5)), expected=expected)
+    (row,) = judge_run(load_run(path)).of("fp8", "overall")
+    assert parts_labels(row) == [
+        "expected probability at T 1 of calls and records: values -10.0 [-10.0, -10.0], output format "
+        "-2.0 [-2.0, -2.0] points (40 questions)"
+    ]
+    [part] = [
+        one["expected"][0]["parts"]
+        for one in summary(path)["rows"]
+        if one["level"] == "overall" and one["role"] == "candidate"
+    ]
+    assert part["format"]["delta"] == pytest.approx(-0.02)
+    judged = gate(path)
+    said = (printed(summary_table(path)), printed(gate_table(judged)), markdown(judged))
+    assert all("output format -2.0" in " ".join(text.split()) for text in said)
+
+
+def test_answers_without_an_output_format_have_no_parts(path: Path) -> None:
+    (row,) = judge_run(load_run(path)).of("fp8", "overall")
+    assert parts_labels(row) == []
+    assert row.expected[0].parts is None
 
 
 def test_a_verdict_by_greedy_answers_names_the_expected_score(path: Path) -> None:

@@ -22,8 +22,10 @@ from kveval.run.records import (
 )
 
 Answer = Callable[[SampleRow, np.random.Generator], "tuple[Outcome, str] | None"]
-Expected = Callable[[SampleRow], "float | tuple[float, str] | str | None"]
-"""A score, with its unit if that is not the probability. None: could not be forced. "none": has no reference."""
+Expected = Callable[[SampleRow], "float | tuple[float, str] | dict[str, object] | str | None"]
+"""A score, with its unit if that is not the probability, or keys of an `ExpectedScore`.
+
+None: could not be forced. "none": has no reference."""
 """What a variant makes of a sample: outcome and output; None when it has no record of it."""
 
 
@@ -172,10 +174,10 @@ def with_expected(record: Record, expected: Expected | None, row: SampleRow) -> 
         return record
     if found is None:
         return record.model_copy(update={"expected_error": RecordError(kind="non_finite", message="NaN")})
-    score, unit = found if isinstance(found, tuple) else (found, "probability")
-    return record.model_copy(
-        update={"expected": ExpectedScore.model_validate({"score": score, "unit": unit, "temperature": 1.0})}
-    )
+    if not isinstance(found, dict):
+        found = dict(zip(("score", "unit"), found if isinstance(found, tuple) else (found,), strict=False))
+    keys = {"unit": "probability", "temperature": 1.0, **found}
+    return record.model_copy(update={"expected": ExpectedScore.model_validate(keys)})
 
 
 def make_record(row: SampleRow, variant: str, outcome: Outcome, output: str) -> Record:

@@ -49,6 +49,19 @@ class Attribution:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputParts:
+    """Tells what calls and records say from how they are written: names and values from the format around them.
+
+    Attributes:
+        values: the difference of the expected score over the samples that have both parts.
+        format: that of the probability of the output's format. No score counts it.
+    """
+
+    values: Difference
+    format: Difference
+
+
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """Compares one kind of score over one scope. Scores of different kinds are never averaged.
 
@@ -61,6 +74,7 @@ class Endpoint:
         aa: the difference of the baseline's second run from the first. None without an A/A run that covers the scope.
         attribution: None without an emulated control.
         margin: the largest loss of this kind that the policy accepts here.
+        parts: None where no sample is a call or a record.
     """
 
     kind: Kind
@@ -75,13 +89,14 @@ class Endpoint:
     aa: Difference | None
     attribution: Attribution | None
     margin: float
+    parts: OutputParts | None
 
 
 def endpoint(table: pd.DataFrame, kind: Kind, *, policy: Policy, confidence: float, control: str | None) -> Endpoint:
     """Compares the sides of `table`, which `pair` made, over all of its rows: samples that have this kind of score."""
     column = "score" if kind == "greedy" else "expected"
 
-    def paired(rows: pd.DataFrame, first: Side, second: Side, margin: float = 0.0) -> Difference:
+    def paired(rows: pd.DataFrame, first: Side, second: Side, margin: float = 0.0, column: str = column) -> Difference:
         return paired_difference(
             rows[f"{first}_{column}"],
             rows[f"{second}_{column}"],
@@ -122,6 +137,7 @@ def endpoint(table: pd.DataFrame, kind: Kind, *, policy: Policy, confidence: flo
             format=paired(three, "baseline", "control"),
             kernel=paired(three, "control", "candidate"),
         )
+    formatted = pairs.iloc[:0] if kind == "greedy" else pairs.dropna(subset=["baseline_format", "candidate_format"])
     return Endpoint(
         kind=kind,
         asked=len(table),
@@ -135,6 +151,12 @@ def endpoint(table: pd.DataFrame, kind: Kind, *, policy: Policy, confidence: flo
         aa=paired(repeated, "baseline", "aa") if len(repeated) else None,
         attribution=attribution,
         margin=margin,
+        parts=OutputParts(
+            values=paired(formatted, "baseline", "candidate"),
+            format=paired(formatted, "baseline", "candidate", column="format"),
+        )
+        if len(formatted)
+        else None,
     )
 
 

@@ -29,8 +29,9 @@ def pair(samples: pd.DataFrame, sides: Mapping[Side, pd.DataFrame]) -> pd.DataFr
     Returns:
         One row per sample, with the columns of `samples`, ``scored`` (`has_right_answer`), and for every side
         ``SIDE_answered`` (False for an engine error or no record), ``SIDE_outcome`` ("missing" without a record),
-        ``SIDE_score`` in [0, 1], ``SIDE_correct`` and ``SIDE_expected`` (the expected score, NaN without one). All
-        sides but the baseline also have ``SIDE_identical``: the output equals the baseline's, character by character.
+        ``SIDE_score`` in [0, 1], ``SIDE_correct``, ``SIDE_expected`` (the expected score, NaN without one) and
+        ``SIDE_format`` (the probability of what surrounds the values of a call or record, NaN without them). All sides
+        but the baseline also have ``SIDE_identical``: the output equals the baseline's, character by character.
         ``unit``: of the expected score that the sample has or should have. None if greedy answers are all there is.
         ``temperature`` and ``method``: of the baseline's expected score, NaN and None without one.
     """
@@ -51,6 +52,7 @@ def pair(samples: pd.DataFrame, sides: Mapping[Side, pd.DataFrame]) -> pd.DataFr
         for key in ("temperature", "texts"):
             is_same &= said[side][key] == said["baseline"][key]
         table[f"{side}_expected"] = said[side]["score"].where(is_same)
+        table[f"{side}_format"] = said[side]["format"].where(is_same)
         outputs[side] = aligned["output"]
     for side in sides:
         if side != "baseline":
@@ -69,10 +71,15 @@ def forced_texts(expected: Mapping[str, Any]) -> str:
 
 def _said(expected: pd.Series) -> pd.DataFrame:
     """Returns what each record's expected score is, and of which texts; nothing where it has none."""
-    rows = [{**one} | {"texts": forced_texts(one)} if isinstance(one, Mapping) else {} for one in expected]
-    columns = {key: [row.get(key) for row in rows] for key in ("score", "unit", "temperature", "method", "texts")}
-    table = pd.DataFrame(columns, index=expected.index, dtype=object)
-    return table.astype({"score": float, "temperature": float})
+    rows = [
+        {**one, "texts": forced_texts(one), "format": (one.get("parts") or {}).get("format")}
+        if isinstance(one, Mapping)
+        else {}
+        for one in expected
+    ]
+    keys = ("score", "unit", "temperature", "method", "texts", "format")
+    table = pd.DataFrame({key: [row.get(key) for row in rows] for key in keys}, index=expected.index, dtype=object)
+    return table.astype({"score": float, "temperature": float, "format": float})
 
 
 def _units(tasks: pd.Series, said: Mapping[Side, pd.DataFrame], sides: Mapping[Side, pd.DataFrame]) -> pd.Series:

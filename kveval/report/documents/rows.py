@@ -87,6 +87,9 @@ def _endpoint(one: Endpoint) -> dict[str, Any]:
         "insensitive_cells": list(one.insensitive_cells),
         "aa_difference": _difference(one.aa),
         "attribution": _attribution(one.attribution),
+        "parts": {"values": _difference(one.parts.values), "format": _difference(one.parts.format)}
+        if one.parts
+        else None,
     }
 
 

@@ -11,7 +11,15 @@ from kveval.judge.comparison.scope import Scope
 from kveval.judge.gate.check import Check
 from kveval.judge.gate.gate import Gate
 from kveval.report.documents.verdict import error_word, noise_floor
-from kveval.report.endpoints import attribution_labels, beside_labels, contradiction, has_expected, name_of, shown_label
+from kveval.report.endpoints import (
+    attribution_labels,
+    beside_labels,
+    contradiction,
+    has_expected,
+    name_of,
+    parts_labels,
+    shown_label,
+)
 from kveval.report.files.flips import FlipExcerpt, flip_excerpts
 from kveval.report.labels import (
     answered_label,
@@ -135,6 +143,7 @@ def _checks(gate: Gate) -> Iterator[str]:
             )
             yield f"- {plain(check.variant)}: {plain(split[0])}: **{cause}**"
             yield from (f"- {plain(check.variant)}: {plain(label)}" for label in split[1:])
+        yield from (f"- {plain(check.variant)}: {plain(label)}" for label in (parts_labels(overall) if overall else ()))
     yield ""
 
 

@@ -64,6 +64,7 @@ def _environment() -> Environment:
         "length_label": labels.length_label,
         "difference": labels.difference_label,
         "attributions": endpoints.attribution_labels,
+        "parts": endpoints.parts_labels,
         "name_of": endpoints.name_of,
         "hundredfold": lambda value: "" if value is None else f"{100 * value:.2f}",
         "kind": endpoints.kind_label,

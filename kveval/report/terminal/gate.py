@@ -12,7 +12,7 @@ from rich.text import Text
 from kveval.judge.comparison.comparison import Comparison, at_levels
 from kveval.judge.gate.check import Check
 from kveval.judge.gate.gate import Gate
-from kveval.report.endpoints import attribution_labels, beside_labels, contradiction, shown_label
+from kveval.report.endpoints import attribution_labels, beside_labels, contradiction, parts_labels, shown_label
 from kveval.report.labels import difference_label, emulated_suffix, storage_label
 from kveval.report.terminal.layout import STYLES, indented
 from kveval.report.text import visible
@@ -60,6 +60,7 @@ def _check(gate: Gate, check: Check) -> Iterator[RenderableType]:
     for number, label in enumerate(attribution_labels(overall) if overall else []):
         cause = overall.attribution.blames() if overall and overall.attribution and number == 0 else None
         yield indented(label + (f"; the loss comes from {_CAUSES[cause]}" if cause else ""), left=15)
+    yield from (indented(label, left=15) for label in (parts_labels(overall) if overall else ()))
 
 
 _CAUSES = {"format": "the format", "kernel": "the kernel", "both": "both"}

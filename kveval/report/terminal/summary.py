@@ -21,7 +21,7 @@ from kveval.judge.comparison.verdict import points
 from kveval.judge.divergence.of_run import divergences
 from kveval.judge.evidence.cold import cold_comparisons
 from kveval.judge.run_data import RunData, load_run
-from kveval.report.endpoints import asked_of_baseline, attribution_labels, contradiction
+from kveval.report.endpoints import asked_of_baseline, attribution_labels, contradiction, parts_labels
 from kveval.report.labels import (
     capacity_label,
     difference_label,
@@ -178,7 +178,7 @@ def _reasons(run: RunData, judgement: Judgement) -> Iterator[RenderableType]:
             if said := contradiction(row):
                 yield indented(f"warning: {said}", style="yellow")
             if row.scope.level == "overall":
-                yield from (indented(label) for label in attribution_labels(row))
+                yield from (indented(label) for label in (*attribution_labels(row), *parts_labels(row)))
         for finding in run.manifest.variants[headline.variant].findings:
             if finding.level != "info":
                 yield indented(f"{finding.level}: {finding.message}", style="yellow")

@@ -56,6 +56,26 @@ def test_a_template_that_tells_the_date_gives_the_same_prompt_every_day(tmp_path
     assert prompt_format.decode(prompt_format.prefix_ids).startswith("26 Jul 2024<s>")
 
 
+@pytest.mark.parametrize(
+    ("opens", "writes", "joint"),
+    [
+        ("<|assistant|>", "<|assistant|>{{ m['content'] }}", ""),
+        ("<|assistant|>\n", "<|assistant|>\n{{ m['content'] }}", ""),
+        ("<|assistant|>", "<|assistant|>\n{{ m['content'] }}", "\n"),
+        ("<|assistant|>", "<|assistant|> {{ m['content'] }}", " "),
+        ("<|assistant|>", "<|assistant|>final: {{ m['content'] }}", ""),
+        ("<|assistant|>", "{{ raise_exception('no answers') }}", ""),
+    ],
+)
+def test_an_answer_begins_as_the_template_would_begin_it(tmp_path, opens, writes, joint):
+    """Templates end differently: some leave the white space before an answer to the model."""
+    template = (
+        "{% for m in messages %}{% if m['role'] == 'user' %}<|user|>{{ m['content'] }}<|stop|>{% else %}"
+        f"{writes}{{% endif %}}{{% endfor %}}{{% if add_generation_prompt %}}{opens}{{% endif %}}"
+    )
+    assert PromptFormat.load(model_dir(tmp_path, template)).answer_joint == joint
+
+
 def test_chat_needs_a_template(tmp_path):
     folder = model_dir(tmp_path, template=None)
     with pytest.raises(ConfigError, match=r"'chat' needs a chat template.*use auto or completion"):
