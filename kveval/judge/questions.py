@@ -64,5 +64,5 @@ def differing_scorers(first: Questions, second: Questions) -> str | None:
     for task in sorted(set(first.samples["task"])):
         for name in (f"task/{task}", f"task/{task}/files"):
             if first.inputs.get(name) != second.inputs.get(name):
-                return f"a task or its scorer differs ({name}); use runs with the same task files"
+                return f"a task or its scorer differs ({name}); use runs with the same task files and scorers"
     return None

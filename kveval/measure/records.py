@@ -15,6 +15,7 @@ from kveval.run.unanswered import too_few_answers
 from kveval.tasks.outcome import classify
 from kveval.tasks.sample import Sample
 from kveval.tasks.scoring.model_reasoning import ANY_MODEL, ModelReasoning
+from kveval.tasks.scoring.reasoning import GOING_ON
 from kveval.tasks.task import Task
 
 _FIRST_TOKENS = 8
@@ -115,7 +116,9 @@ def _judge_answer(
     except ConfigError as error:  # the scorer met an output its author did not think of; the output is kept
         logging.getLogger(__name__).warning("%s cannot score an output: %s", task.name, error)
         return "invalid_format", {"valid": 0.0}, RecordError(kind="scorer_failed", message=str(error))
-    return classify(answered, answer.finish_reason, metrics, sample.doc), dict(metrics), None
+    going_on = reasoning.answer_in(sample, f"{answer.text}{GOING_ON}", (), answer.finish_reason)
+    thinking = GOING_ON.strip() not in going_on
+    return classify(answered, answer.finish_reason, metrics, sample.doc, thinking=thinking), dict(metrics), None
 
 
 def _packed(answer: EngineAnswer) -> str | None:

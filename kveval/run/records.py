@@ -15,7 +15,10 @@ from kveval.errors import RunDirectoryError
 from kveval.run.arrival import arrived_at_once
 from kveval.run.storage import Stored
 
-Outcome = Literal["correct", "wrong", "abstained", "empty", "truncated", "invalid_format", "unscored", "engine_error"]
+Outcome = Literal[
+    "correct", "wrong", "abstained", "refused", "empty", "truncated", "truncated_thinking", "invalid_format",
+    "unscored", "engine_error",
+]  # fmt: skip
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 ExpectedMethod = Literal["forced_decode", "stepwise"]

@@ -24,7 +24,13 @@ ABSENT = {"answers": ["not stated"], "distractors": ["1234567", "7654321"], "abs
         (" \n**", "stop", DOC, "empty"),
         ("<think>hm</think>", "stop", DOC, "empty"),
         ("", "length", DOC, "truncated"),
-        ("<think>the text says that", "length", DOC, "truncated"),
+        ("<think>the text says that", "length", DOC, "truncated_thinking"),
+        ("[THINK]the text says that", "length", DOC, "truncated_thinking"),
+        ("<think>the text says that", "stop", DOC, "empty"),
+        ("I'm sorry, but I can't assist with that request.", "stop", DOC, "refused"),
+        ("I cannot help with that. The number is 1234567.", "stop", DOC, "correct"),
+        ("I'm sorry, but I can't assist with that request.", "stop", ABSENT, "refused"),
+        ("I'm sorry, the text does not say.", "stop", DOC, "abstained"),
         ("The text is about startups, and the", "length", DOC, "truncated"),
         ("The number is 7654321. It is", "length", DOC, "wrong"),
         ("not stated", "stop", ABSENT, "correct"),
@@ -51,3 +57,8 @@ def test_a_claim_beside_an_abstention_is_wrong_where_the_answer_is_absent():
     text = "The documents do not say. Perhaps seven miles."
     assert answered(doc, [text])["score"] == 0
     assert classify(text, "stop", answered(doc, [text]), doc) == "wrong"
+
+
+def test_a_server_may_keep_the_thinking_that_used_up_the_budget():
+    assert classify("", "length", {"score": 0.0}, DOC, thinking=True) == "truncated_thinking"
+    assert classify("", "stop", {"score": 0.0}, DOC, thinking=True) == "empty"

@@ -66,12 +66,13 @@ class ChatOutput:
         """The answer as one string: its tool calls as a JSON array if it made any, else its content.
 
         Arguments that are not JSON stay strings. What a reasoning parser took out is put before the content as
-        ``<think>...</think>``.
+        ``<think>...</think>``; without content, the thinking has not ended.
         """
         if self.calls:
             ordered = sorted(self.calls, key=lambda call: call.index)
             return calls_text([{"name": call.name, "arguments": _value(call.arguments)} for call in ordered])
-        return (f"<think>{self.reasoning}</think>" if self.reasoning else "") + self.content
+        end = "</think>" if self.content else ""
+        return (f"<think>{self.reasoning}{end}" if self.reasoning else "") + self.content
 
     def completion_choice(self, choice: Mapping[str, Any]) -> dict[str, Any]:
         """Adds a chunk, or a whole message, and returns it as the completion endpoint would spell it."""

@@ -36,7 +36,7 @@ _WORDS = {
     "identical": "{0:.0%} of the answers equal the baseline's {where}, and {1:.0%} {there}",
     "logprob": "a token's mean logprob is {0:.2f} {where} and {1:.2f} {there}",
 }
-_DEGENERATE = ("empty", "truncated", "invalid_format")
+_DEGENERATE = ("empty", "truncated", "truncated_thinking", "invalid_format")
 
 
 def answers_change(run: RunData, variant: str, *, against_baseline: bool, unanswered_limit: float) -> Problem | None:
@@ -92,7 +92,7 @@ def _is_degenerate(records: pd.DataFrame) -> NDArray[np.bool_]:
     outcomes = records["outcome"].to_numpy(dtype=object)
     repeated = records["output"].str.strip().duplicated(keep=False).to_numpy(dtype=bool)
     degenerate: NDArray[np.bool_] = np.isin(outcomes, _DEGENERATE) | (
-        repeated & ~np.isin(outcomes, ("correct", "abstained"))
+        repeated & ~np.isin(outcomes, ("correct", "abstained", "refused"))
     )
     return degenerate
 

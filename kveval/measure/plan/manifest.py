@@ -22,6 +22,7 @@ from kveval.run.directory import RunDirectory
 from kveval.run.facts import Facts
 from kveval.run.manifest import Manifest, VariantRun
 from kveval.run.records import ids_sha256
+from kveval.tasks.scoring import SCORING_VERSION
 from kveval.tasks.task_files import hash_task_files, own_tasks
 
 # What may change between a run and its resumption without changing an answer. Folders and files may move: hashes tell
@@ -113,7 +114,7 @@ def hash_inputs(plan: Plan) -> dict[str, str]:
     if template is not None:
         inputs["chat template of the engine"] = hashlib.sha256(template.encode()).hexdigest()
     for name, task in sorted(plan.tasks.items()):
-        inputs[f"task/{name}"] = hashlib.sha256(repr((task.version, task.metadata)).encode()).hexdigest()
+        inputs[f"task/{name}"] = hashlib.sha256(repr((task.version, task.metadata, SCORING_VERSION)).encode()).hexdigest()
     if plan.config.include_path is not None:
         for own in own_tasks(plan.config.include_path):
             if own.name in plan.tasks:

@@ -54,7 +54,7 @@ def answer_findings(
 def _only_thinks(record: Record) -> bool:
     if record.outcome == "empty" and VALUES.words(record.output):
         return True
-    return record.outcome in ("empty", "truncated") and is_only_thinking(record.output)
+    return record.outcome in ("empty", "truncated", "truncated_thinking") and is_only_thinking(record.output)
 
 
 def _writes_calls(output: str) -> bool:

@@ -17,13 +17,14 @@ from typing import Any
 import regex
 
 from kveval.tasks.scoring.call_match import same_in_any_order
-from kveval.tasks.scoring.calls import UnreadableCallsError, calls_in, is_silent
+from kveval.tasks.scoring.calls import UnreadableCallsError, calls_in, is_statement
 from kveval.tasks.scoring.echo import question_in, without_echo
 from kveval.tasks.scoring.json_answers import json_values, loads, same_json
 from kveval.tasks.scoring.reasoning import answer_of
-from kveval.tasks.scoring.text import PROSE
+from kveval.tasks.scoring.text import PROSE_ANSWERS
+from kveval.tasks.scoring.wording.commitment import gives
 
-NORMALIZER = PROSE
+NORMALIZER = PROSE_ANSWERS
 LONGEST_PATTERN = 1000
 PATTERN_SECONDS = 1.0
 """How long a pattern may search one output. Nested repeats can take longer than the universe exists."""
@@ -78,8 +79,12 @@ def echo_is_right(doc: Mapping[str, Any]) -> bool:
 
 
 def contains_answer(answer: str, references: Sequence[str]) -> Metrics:
-    """Looks for whole words; see `NORMALIZER`. The choice "A" is told from the article."""
-    return {"score": float(any(NORMALIZER.names(answer, reference) for reference in references))}
+    """Looks for whole words; see `NORMALIZER`. The choice "A" is told from the article.
+
+    What the answer denies ("not Rollo"), or offers as one of several ("Rollo or Harald"), does not count.
+    """
+    others = " ".join(references)
+    return {"score": float(any(gives(answer, reference, NORMALIZER, others) for reference in references))}
 
 
 def is_answer(answer: str, references: Sequence[str]) -> Metrics:
@@ -119,12 +124,21 @@ def matches(answer: str, references: Sequence[str]) -> Metrics:
 def makes_calls(answer: str, references: Sequence[str]) -> Metrics:
     """Compares calls: the asked ones and no other, in any order, with exactly the asked arguments, as JSON compares."""
     try:
-        calls = calls_in(answer)
-        silent = not calls and is_silent(answer)
+        calls = calls_in(answer, _texts_of(references))
+        silent = not calls and not is_statement(answer)
         right = not silent and any(same_in_any_order(calls, json.loads(each), same_json) for each in references)
     except (UnreadableCallsError, RecursionError):
         return {"score": 0.0, "valid": 0.0, "abstained": 0.0}
     return {"score": float(right), "valid": 1.0, "abstained": float(not calls and not silent)}
+
+
+def _texts_of(references: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Returns which arguments are text, by function. Some models write every value without its type."""
+    kinds: dict[str, dict[str, str]] = {}
+    for call in (call for reference in references for call in json.loads(reference)):
+        texts = {name: "string" for name, value in call["arguments"].items() if isinstance(value, str)}
+        kinds.setdefault(call["name"], {}).update(texts)
+    return kinds
 
 
 def _composed(text: str) -> str:

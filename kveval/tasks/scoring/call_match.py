@@ -35,13 +35,15 @@ def same_in_any_order(
     calls: Sequence[Call], expected: Sequence[Mapping[str, Any]], same: Callable[[Call, Mapping[str, Any]], bool]
 ) -> bool:
     """Returns whether calls and expected calls can be paired so that both of each pair are the same."""
-    left = list(calls)
-    for one in expected:
-        found = next((call for call in left if same(call, one)), None)
-        if found is None:
-            return False
-        left.remove(found)
-    return not left
+    if len(calls) != len(expected):
+        return False
+    fits = [[same(call, one) for call in calls] for one in expected]
+    if len(calls) <= 1:
+        return all(row[0] for row in fits)
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
+    return bool((maximum_bipartite_matching(csr_array(fits)) >= 0).all())
 
 
 def same_call(call: Call, expected: Mapping[str, Any], function: Mapping[str, Any]) -> bool:

@@ -8,12 +8,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kveval.tasks.scoring.call_forms.tags import Kinds, tagged_calls
 from kveval.tasks.scoring.json_answers import json_values, loads
 from kveval.tasks.scoring.text import VALUES
+from kveval.tasks.scoring.wording.degeneration import degeneration
 
 _NAMES = ("name", "function", "tool_name")
-_ARGUMENTS = ("arguments", "parameters")
-_KEYS = {*_NAMES, *_ARGUMENTS}
+_ARGUMENTS = ("arguments", "parameters", "args")
+_KEYS = {*_NAMES, "arguments", "parameters"}
 _FENCE = re.compile(r"```(?:[\w-]*[ \t]*\n)?(.*?)(?:```)?\Z", re.DOTALL)
 # A name before its arguments as JSON: Llama's <function=f>{...}, Mistral's [TOOL_CALLS]f[ARGS]{...}, ReAct's Action,
 # gpt-oss's to=functions.f {...}, Kimi's functions.f:0<|...|>{...} and DeepSeek's.
@@ -52,7 +54,23 @@ _PYTHON_ATTEMPT = re.compile(
 )
 # A program that prints is an answer, not a call.
 _OPENS_PYTHON = re.compile(r"[\[(\s]*(?!print\()[A-Za-z_][\w.]*\(")
+_LEAST_WORDS = 3
+_DECLINES = re.compile(
+    r"\b(?:no|none|nothing|not|cannot|unable|unavailable|n/a|null|sorry|impossible)\b|n['’]t\b", re.IGNORECASE
+)
+_SAYS = re.compile(
+    r"\b(?:is|are|was|were|am|be|can|could|does|do|did|has|have|had|will|would|should|may|might|must|means?|equals?|gives?"
+    r"|let|here|there|I|you|we|it|please)\b|=|[a-z]{3,}(?:ed|es)\b|['’](?:s|m|re)\b",
+    re.IGNORECASE,
+)
 _LONGEST_PYTHON_CHARACTERS = 20_000
+
+
+# Python calls between marks: Llama's, LFM's and OLMo's.
+_PYTHON_FRAME = re.compile(
+    r"\A\s*(?:<\|python_tag\|>|<\|python_start\|>|<\|tool_call_start\|>|<function_calls>)\s*(?!<)"
+    r"|\s*(?:<\|python_end\|>|<\|tool_call_end\|>|(?<!>\n)(?<!>)</function_calls>|<\|eom\|>|<\|eot\|>)\s*\Z"
+)
 
 
 class UnreadableCallsError(Exception):
@@ -69,19 +87,46 @@ def is_silent(text: str) -> bool:
     return not VALUES.words(text) and "[]" not in "".join(text.split())
 
 
-def calls_in(text: str) -> list[dict[str, Any]]:
+def is_statement(text: str, question: str = "") -> bool:
+    """Returns whether an output without calls says something: in words that make a sentence, or in a program.
+
+    That no call is right must be said. "no function" and an empty list say so, and so does an answer of its own. Noise
+    such as "the the the", a single word, or text about something else says nothing.
+
+    Args:
+        question: what was asked, if it says what the request is about.
+    """
+    if is_silent(text) or degeneration(text, question):
+        return False
+    words = VALUES.words(text)
+    if "[]" in "".join(text.split()) or _NO_CALLS.search(text) or _DECLINES.search(text):
+        return True
+    fenced = _FENCE.match(text.strip())
+    if fenced and text.strip().startswith("```") and (statements_of(fenced[1]) or []):
+        return True
+    return len(set(words)) >= _LEAST_WORDS and 2 * len(set(words)) >= len(words) ** 0.85 and bool(_SAYS.search(text))
+
+
+def calls_in(text: str, kinds: Kinds | None = None) -> list[dict[str, Any]]:
     """Returns the calls of an output in their order, each ``{"name": ..., "arguments": {...}}``.
 
     It reads JSON objects with a name and arguments, alone, in arrays, in fences or in prose; names with arguments as
-    Llama, Mistral and ReAct mark them; and an output of nothing but Python calls with keyword arguments, such as
-    ``[f(a=1), g(b="x")]``. ``f(1)`` cannot be read, because it does not say which argument 1 is.
+    Llama, Mistral and ReAct mark them; tags around each argument, see `call_forms.tags`; and an output of nothing but
+    Python calls with keyword arguments, such as ``[f(a=1), g(b="x")]``. ``f(1)`` cannot be read, because it does not
+    say which argument 1 is. What the text denies is no call: ``not {"name": ...}``.
+
+    Args:
+        kinds: declared types of parameters, for forms that write every value as text.
 
     Raises:
         UnreadableCallsError: the output has something like a call, and no call that can be read.
     """
     fenced = _FENCE.match(text.strip())
-    alone = (fenced[1] if fenced else text).strip().strip("`").strip().removeprefix("<|python_tag|>").strip()
-    calls = _python_calls(alone) or _marked_calls(alone) or json_calls(text)
+    alone = _PYTHON_FRAME.sub("", (fenced[1] if fenced else text).strip().strip("`")).strip()
+    tagged = [] if _is_json(alone) else tagged_calls(alone, kinds or {})
+    if tagged is None:
+        raise UnreadableCallsError
+    calls = tagged or _python_calls(alone) or _marked_calls(alone) or json_calls(text)
     if not calls and _tries_to_call(text, alone):
         raise UnreadableCallsError
     return calls

@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any
 
+from kveval.tasks.scoring.wording.denial import is_denied_before
+
 _OPENING = re.compile(r"[{\[]")
 # Each failure costs time in proportion to the text, and an output of nothing but braces must not cost minutes.
 _MOST_FAILURES = 1000
@@ -13,6 +15,8 @@ _MOST_FAILURES = 1000
 
 def json_values(text: str) -> list[Any]:
     """Returns the outermost objects and arrays of a text in their order, and skips everything around them.
+
+    One that the text denies, as in ``not {"a": 1}``, is none of them.
 
     Strict JSON only: no comments, single quotes, trailing commas, NaN or duplicate keys.
     """
@@ -22,7 +26,8 @@ def json_values(text: str) -> list[Any]:
     while failures < _MOST_FAILURES and (opening := _OPENING.search(text, at)):
         try:
             value, at = decoder.raw_decode(text, opening.start())
-            found.append(value)
+            if not is_denied_before(text, opening.start()):
+                found.append(value)
         except ValueError:
             at = opening.end()
             failures += 1

@@ -27,6 +27,36 @@ def join_thousands(text: str, *, spaced: bool) -> str:
     return pattern.sub(lambda match: re.sub(r"\D", "", match[0]), text)
 
 
+_MONTHS = ("january february march april may june july august september october november december").split()  # noqa: SIM905
+_MONTH = rf"(?P<{{0}}>{'|'.join(f'{month[:3]}(?:{month[3:]})?' for month in _MONTHS)}|sept)\b\.?"
+_DAY = r"(?P<{0}>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?"
+_DATE = re.compile(
+    rf"""
+      \b{_MONTH.format("month")}\s+(?:the\s+)?{_DAY.format("day")}(?!\w)(?:,?\s+(?P<year>\d{{4}})\b)?
+    | \b{_DAY.format("first")}\s+(?:of\s+)?{_MONTH.format("second")}(?:,?\s+(?P<third>\d{{4}})\b)?
+    | \b(?P<iso_year>\d{{4}})-(?P<iso_month>0[1-9]|1[0-2])-(?P<iso_day>0[1-9]|[12]\d|3[01])\b
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def one_order_of_dates(text: str) -> str:
+    """Writes dates in one order: July 4, 1776, 4th of July 1776 and 1776-07-04 become 4 july 1776."""
+    return _DATE.sub(_date, text)
+
+
+def _date(match: re.Match[str]) -> str:
+    year = match["year"] or match["third"] or match["iso_year"] or ""
+    day = match["day"] or match["first"] or match["iso_day"]
+    written = match["month"] or match["second"]
+    month = _MONTHS[int(match["iso_month"]) - 1] if written is None else _month_named(written)
+    return f"{int(day)} {month} {year}".strip()
+
+
+def _month_named(written: str) -> str:
+    return next(month for month in _MONTHS if month.startswith(written[:3].lower()))
+
+
 def by_value(word: str) -> str:
     """Writes a number as its value reads: 3.0 is 3, .5 is 0.5, 1e6 is 1000000. Returns any other word as it is.
 

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 _WORD = r"(?:think(?:ing)?|thoughts?|reasoning)"
 # <think>, <seed:think>, <ifm|think_fast>, <longcat_think>, <think:6124c78e>
 _TAG = rf"(?!no_)(?:[\w.-]{{1,30}}[:|_])?{_WORD}(?::[^\s<>]{{1,30}}|_fast(?:er)?|_never_used_\w{{1,40}})?"
+GOING_ON = "\nKVEVALQANSWERQMARKER"
+"""What shows, put after an output, whether the output was still thinking."""
+_LAST_TOKEN = re.compile(r"<\|[^<>|]{1,40}\|>\s*\Z")
 _BLANK_LINES = re.compile(r"\A(?:\s*\n| (?! ))")
 
 
@@ -152,7 +155,7 @@ CHANNELS: tuple[Channels, ...] = (
               (?: \A\s*(?=(?:{_HARMONY})(?:[^\Wa-z_]|["'*`{{\[\#]|\s+to=functions\.)
                           |(?:{_HARMONY}).*assistant\s*(?:\s+to=functions\.[\w.-]{{1,99}}?)?(?:{_HARMONY}))
                 | assistant(?:\s+to=functions\.[\w.-]{{1,99}}?)?(?=(?:{_HARMONY}))
-                | (?<=\n)assistant\s+(?=(?:{_HARMONY})\s*\n)
+                | (?:\A|(?<=\n))assistant\s+(?=(?:{_HARMONY})\s*\n)
               )
               (?P<channel>{_HARMONY})
               (?:\s+to=functions\.[\w.-]{{1,99}}(?:\s+json)?(?=\s|\{{))?
@@ -202,6 +205,12 @@ def opening_in(prompt_end: str, more: Iterable[Markers] = ()) -> str:
                 return header[0]
     starts = (start for row in (*TABLE, *more) for start in row.start.finditer(text))
     return next((start[0] for start in starts if start.end() == len(text)), "")
+
+
+def ends_thinking(output: str) -> bool:
+    """Returns whether an output is inside its thinking when it ends."""
+    before_its_end = _LAST_TOKEN.sub(rf"{GOING_ON}\g<0>", output)
+    return not any(GOING_ON.strip() in answer_of(text) for text in (f"{output}{GOING_ON}", before_its_end))
 
 
 def is_only_thinking(output: str) -> bool:

@@ -8,19 +8,26 @@
 - Numbers compare by value: "3.50" is "3.5", "10,000" is "10000", "minus 5" is "-5". "10²" is "10 2", not "102".
 - Scripts that write no spaces give one word for each character: "値は48213です" names "48213".
 
-Everything else is an option, because what is only wording in one family is damage in another. `VALUES`, `PROSE` and
-`CODE` are the combinations in use. tests/data/normalizer.yaml lists cases for each rule and option.
+Everything else is an option, because what is only wording in one family is damage in another. `VALUES`, `PROSE`,
+`PROSE_ANSWERS` and `CODE` are the combinations in use. tests/data/normalizer.yaml lists cases for each rule and option.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import regex
 
-from kveval.tasks.scoring.numbers import LONG_NUMBER_DIGITS, by_value, join_thousands, mark_narrow_spaces
+from kveval.tasks.scoring.numbers import (
+    LONG_NUMBER_DIGITS,
+    by_value,
+    join_thousands,
+    mark_narrow_spaces,
+    one_order_of_dates,
+)
+from kveval.tasks.scoring.wording.longer_names import stands_only_in_longer_names
 
 _NUMBER_WORDS = {
     word: str(number)
@@ -32,6 +39,9 @@ _NUMBER_WORDS = {
 _ESCAPE = re.compile(r"\\(?=[-+#.,_*`])|\{(?=,\})|(?<=\{,)\}")
 _EMPHASIS = re.compile(r"(?<!\w)(_{1,3})(?=[^\W_])(.{0,200}?[^\s_])\1(?!\w)")
 _LIST_MARK = re.compile(rf"^[^\w\n]*\d{{1,3}}[.)](?=\s*\d{{{LONG_NUMBER_DIGITS}}})|^[^\S\n]*[-–](?=\d)", re.MULTILINE)
+# One dash or "1." may be a sign or a decimal. Two lines that begin so are a list.
+_LEAST_LIST_MARKS = 2
+_POSSESSIVE = regex.compile(r"(?<=\w)['’‘]s(?!\w)|(?<=[sS])['’‘](?!\w)", regex.IGNORECASE)
 _RAISED = re.compile(r"(?<=\d)(?=[⁰¹²³⁴-⁹¼-¾⅐-⅞])")
 _ACCENT = regex.compile(r"(?<=[\s\p{Latin}\p{Greek}\p{Cyrillic}\p{Arabic}\p{Hebrew}])\p{M}+")
 _UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}ー\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*")
@@ -79,11 +89,15 @@ class Normalizer:
             "new_york" is New York. Also leaves out the spellings of prose, such as "U.S." and "C++".
         spaced_thousands: "1 234 567" and "1.234.567" are one number. Made-up values are long, so they are. A document
             may hold "1 234" as two numbers and "1.234" as a decimal.
-        list_marks: a dash or a number at the beginning of a line marks a list. "-4811391" then names 4811391. Where
-            "-5" may be an answer of its own, it must not be 5.
+        list_marks: where two lines or more begin with a dash or with "1.", it marks a list: "-4811391\\n-7654321" names
+            both numbers. A single "-4811391" is a negative number, in every family. Where "-5" may be an answer, two
+            of them are negative too.
         joins_apostrophes: "O'Brien" is "OBrien". Where names are asked for, "Yuki's" must still name Yuki.
         drops_articles: "the Norse leader" is "Norse leader". In a variable's name, every word counts.
         number_words: "seven miles" is "7 miles". In source code, a function named `seven` is not the number 7.
+        possessives: "Rollo's men" names "Rollo men". In code, `'s` may be the content of a string.
+        dates: "4 July 1776" and "1776-07-04" name "July 4, 1776". In a list of values, the order of words counts.
+        whole_names: "New York" does not name York, nor "7 million" 7. In a list of words, each word counts.
     """
 
     case_sensitive: bool = False
@@ -93,6 +107,9 @@ class Normalizer:
     joins_apostrophes: bool = False
     drops_articles: bool = False
     number_words: bool = False
+    possessives: bool = False
+    dates: bool = False
+    whole_names: bool = False
 
     def words(self, text: str) -> list[str]:
         """Returns the words of a text in their order, numbers as their value reads."""
@@ -116,7 +133,15 @@ class Normalizer:
         wanted = self.words(reference)
         if is_choice(wanted):
             return chooses(text, reference)
-        return holds(self.normalize(text), " ".join(wanted))
+        if not holds(self.normalize(text), " ".join(wanted)) and not (
+            self.possessives and self._names_without_possessives(text, reference)
+        ):
+            return False
+        return not (self.whole_names and stands_only_in_longer_names(text, reference))
+
+    def _names_without_possessives(self, text: str, reference: str) -> bool:
+        plain, wanted = (_POSSESSIVE.sub("", part) for part in (text, reference))
+        return plain != text and holds(self.normalize(plain), self.normalize(wanted))
 
     def plain(self, text: str) -> str:
         """Returns the text that `words` takes apart: one way to write each character, number and sign."""
@@ -128,7 +153,10 @@ class Normalizer:
         if self.identifiers:
             plain = _EMPHASIS.sub(r"\2", plain)
         if self.list_marks:
-            plain = _LIST_MARK.sub("", plain)
+            unmarked, marks = _LIST_MARK.subn("", plain)
+            plain = unmarked if marks >= _LEAST_LIST_MARKS else plain
+        if self.dates:
+            plain = one_order_of_dates(plain)
         plain = _CURRENCY.sub("", _MINUS.sub("-", join_thousands(plain, spaced=self.spaced_thousands)))
         if not self.case_sensitive:
             plain = plain.casefold()
@@ -156,6 +184,9 @@ VALUES = Normalizer(spaced_thousands=True, list_marks=True)
 """Values that kveval made up and planted: long numbers, coined words, names, UUIDs."""
 
 PROSE = Normalizer(joins_apostrophes=True, drops_articles=True, number_words=True)
+"""The words of documents. It decides which questions are asked, so a change makes other samples."""
+
+PROSE_ANSWERS = replace(PROSE, possessives=True, dates=True, whole_names=True)
 """Answers in the words of a document or of a user."""
 
 CODE = Normalizer(case_sensitive=True, identifiers=True)

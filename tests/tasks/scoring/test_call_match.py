@@ -8,6 +8,7 @@ import sys
 import types
 import zipfile
 from enum import Enum
+from itertools import permutations
 
 import pytest
 
@@ -123,13 +124,18 @@ def test_several_calls_are_judged_as_bfcl_judges_them(checker):
             calls[:1] * len(calls),
         ):
             ours = same_calls(made, request.expected, request.functions)
-            theirs = checker.parallel_function_checker_no_order(
-                copy.deepcopy(list(request.functions.values())),
-                [copy.deepcopy({call["name"]: call["arguments"]}) for call in made],
-                [copy.deepcopy({one["name"]: one["parameters"]}) for one in request.expected],
-                Language.PYTHON,
-                "any",
-            )["valid"]
+            # BFCL takes the first call that fits each expected one. Another order of them may fit where that fails.
+            orders = permutations(request.expected) if ours else [request.expected]
+            theirs = any(
+                checker.parallel_function_checker_no_order(
+                    copy.deepcopy(list(request.functions.values())),
+                    [copy.deepcopy({call["name"]: call["arguments"]}) for call in made],
+                    [copy.deepcopy({one["name"]: one["parameters"]}) for one in order],
+                    Language.PYTHON,
+                    "any",
+                )["valid"]
+                for order in orders
+            )
             assert ours == theirs, (made, request.expected)
             outcomes.append(ours)
     assert 0.3 < sum(outcomes) / len(outcomes) < 0.7
@@ -181,3 +187,18 @@ def test_a_tool_has_a_name_that_chat_endpoints_accept():
 )
 def test_arguments_are_checked_as_they_are_declared(arguments, fits):
     assert fits_schema(arguments, FUNCTION) is fits
+
+
+def test_calls_are_paired_as_a_whole_and_not_one_after_the_other():
+    """The first call fits both expected ones, the second only the one that the first would take."""
+    expected = [{"fits": ["a", "b"]}, {"fits": ["a"]}]
+    calls = [{"name": "a"}, {"name": "b"}]
+
+    def same(call, one):
+        return call["name"] in one["fits"]
+
+    assert same_in_any_order(calls, expected, same)
+    assert same_in_any_order(calls[::-1], expected, same)
+    assert not same_in_any_order([calls[1], calls[1]], expected, same)
+    assert not same_in_any_order(calls[:1], expected, same)
+    assert same_in_any_order([], [], same)

@@ -55,6 +55,11 @@ def test_calls_are_read_in_the_forms_of_models_whose_server_has_no_parser(text):
     assert {str(call) for call in calls_in(answer_of(text))} == {str(CALL)}
 
 
+@pytest.mark.parametrize("text", WRITTEN["partial"])
+def test_a_call_of_one_argument_is_read_too(text):
+    assert calls_in(answer_of(text)) == [{"name": "get_w", "arguments": {"city": "Oslo"}}]
+
+
 @pytest.mark.parametrize("text", WRITTEN["unreadable"])
 def test_a_form_that_cannot_be_read_is_an_attempt_and_never_silence(text):
     with pytest.raises(UnreadableCallsError):

@@ -6,7 +6,7 @@ from support import DATA
 
 from kveval.tasks.families.needle.scorers import values_named
 from kveval.tasks.outcome import classify
-from kveval.tasks.scoring.reasoning import CHANNELS, TABLE, answer_in, answer_of, is_only_thinking
+from kveval.tasks.scoring.reasoning import CHANNELS, TABLE, answer_in, answer_of, ends_thinking, is_only_thinking
 
 ROWS = yaml.safe_load((DATA / "reasoning.yaml").read_text(encoding="utf-8"))
 DOC = {"answers": ["1234567"], "distractors": ["7654321"], "absent": False}
@@ -51,9 +51,11 @@ def test_only_the_answer_is_scored(form: str, thinking: str, answer: str, finish
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_thinking_that_used_up_the_budget_is_truncated(form: str) -> None:
+def test_thinking_that_used_up_the_budget_has_an_outcome_of_its_own(form: str) -> None:
     output = form.partition("{thinking}")[0] + "It is 1234567."
-    assert classify(output, "length", values_named(DOC, [output]), DOC) == "truncated"
+    assert classify(output, "length", values_named(DOC, [output]), DOC) == "truncated_thinking"
+    assert ends_thinking(output)
+    assert not ends_thinking(form.format(thinking="It is 1234567.", answer=""))
     assert classify(output, "stop", values_named(DOC, [output]), DOC) == "empty"
     assert is_only_thinking(output)
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from kveval.tasks.scoring.calls import statements_of
 from kveval.tasks.scoring.reasoning import answer_in
+from kveval.tasks.scoring.wording.denial import is_denied_before, without_denied
 
 _FENCED = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _BEGINS_CODE = re.compile(r"[ \t]*(?:(?:def|async def|class|import|from)\b|@|[A-Za-z_]\w*(?:\s*:\s*[^\s=]+)?\s*=(?!=))")
@@ -31,6 +32,9 @@ def program_of(text: str, function: str, lead: str = "") -> str | None:
     """
     text = answer_in(text).rstrip()
     defines = re.compile(rf"^[ \t]*def {function}\(", re.MULTILINE)
+    if not defines.search(text):
+        without_def = re.compile(rf"^([ \t]*)(?={function}\([^\n]*\)[^\n:]*:[ \t]*\n[ \t]+\S)", re.MULTILINE)
+        text = without_def.sub(r"\1def ", text, count=1)
     fenced = [block for block in fenced_blocks(text) if defines.search(block)]
     if fenced:
         return textwrap.dedent(fenced[-1])
@@ -78,13 +82,25 @@ def signature_in(text: str, line: str) -> str:
     """Returns what an output writes between the parentheses of a signature. It may repeat `line`, the beginning."""
     blocks = fenced_blocks(text)
     text = (blocks[0] if blocks else text).replace(r"\_", "_").strip()
-    dense = re.compile(r"\s*".join(re.escape(part) for part in re.findall(r"\w+|\(", line)))
-    repeated = list(dense.finditer(text))
+    # The line may be repeated without its first word, `def`.
+    first, *rest = (re.escape(part) for part in re.findall(r"\w+|\(", line))
+    dense = re.compile(rf"(?<!\w)(?:{first}\s+)?" + r"\s*".join(rest))
+    repeated = [match for match in dense.finditer(text) if not is_denied_before(text, match.start())]
     if repeated:
         return _to_its_end(text[repeated[-1].end() :])
     # In a sentence, the line is the code in backticks.
-    ends = (_to_its_end(part) for part in re.split("`+", text) if ")" in part)
-    return next((end for end in ends if canonical(end) is not None), _to_its_end(text.strip("`").strip()))
+    denied = without_denied(text) != text and "`" in text
+    parts = [
+        match for match in re.finditer("[^`]+", text) if ")" in match[0] and not is_denied_before(text, match.start())
+    ]
+    ends = (_to_its_end(_without_parenthesis(part[0])) for part in parts)
+    whole = _to_its_end(_without_parenthesis(text.strip("`").strip()))
+    return next((end for end in ends if canonical(end) is not None), "" if denied else whole)
+
+
+def _without_parenthesis(text: str) -> str:
+    """Returns a signature without the ``(`` that its line ends with already."""
+    return text.lstrip().removeprefix("(") if text.lstrip().startswith("(") else text
 
 
 def _to_its_end(text: str) -> str:

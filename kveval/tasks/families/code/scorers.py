@@ -13,8 +13,13 @@ from typing import Any
 
 from kveval.tasks.families.code.answers import LONGEST_SIGNATURE_CHARACTERS, canonical, program_of, signature_in
 from kveval.tasks.scoring import sandbox
+from kveval.tasks.scoring.abstention import disowns
+from kveval.tasks.scoring.numbers import LONG_NUMBER_DIGITS
 from kveval.tasks.scoring.reasoning import answer_of
 from kveval.tasks.scoring.text import CODE
+from kveval.tasks.scoring.wording.alternatives import is_one_of_several
+from kveval.tasks.scoring.wording.commitment import gives
+from kveval.tasks.scoring.wording.denial import without_denied
 
 NORMALIZER = CODE
 
@@ -22,31 +27,54 @@ _PATH = re.compile(r"(?<![\w./-])[\w./-]*/[\w./-]+|\b\w+\.py\b")
 _QUALIFIED = re.compile(r"\b\w+(?:(?:\.|::|#)\w+)+")
 _SEPARATOR = re.compile(r"(\.|::|#)")
 _UNDERSCORE = re.compile(r"[^\W_]_")
+# function_name: merge_lantern
+_LABEL = re.compile(
+    r"\b(?:(?:the|function|func|fn|method|helper|class|full|qualified|target|answer|result|output|name|id|identifier|of)_?)+"
+    r"[\"'`*]*\s*[:=](?!=)",
+    re.IGNORECASE,
+)
+_JOINED = re.compile(r"(?<!\w)\w++(?:-\w++)++")
+_HAS_CONTENT = re.compile(r"[^\w\s]")
+_LONG_NUMBER = re.compile(rf"-?\d{{{LONG_NUMBER_DIGITS},}}")
 _ARGUMENTS = re.compile(r"(?<=\w)\([^()]*\)")
 
 
 def value_named(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
-    """Returns 1 when the answer names the asked name, number or string, and no other planted one.
+    """Returns 1 when the answer gives the asked name, number or string, and no other planted one.
 
-    Quotes, ``@`` and module prefixes make no difference.
+    Quotes, ``@`` and module prefixes make no difference. Hyphens and points are content: `amber-falcon` is named by
+    neither "amber falcon" nor `silver-amber-falcon`. A second number of five digits or more makes the answer a guess.
     """
-    answer = answer_of(results[0])
-    right = NORMALIZER.names(answer, doc["answers"][0]) and not _names_any(answer, doc["distractors"])
+    answer, value = answer_of(results[0]), doc["answers"][0]
+    question = str(doc.get("question", ""))
+    right = (
+        gives(answer, value, NORMALIZER, question)
+        and _stands_alone(without_denied(answer, value), value)
+        and not disowns(answer, question)
+        and not _names_any(answer, doc["distractors"])
+        and not (value.isdecimal() and _other_numbers(answer, value, question))
+    )
     return {"score": float(right)}
 
 
 def function_named(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """Returns 1 when the first function the answer names is the asked one, and it names no other planted one.
 
-    A word with an underscore names a function, unless it is an argument, a file, a module, a class or a word of the
-    question.
+    A word with an underscore names a function, unless it is an argument, a file, a module, a class, a label such as
+    ``function_name:`` or a word of the question.
     """
-    answer = answer_of(results[0])
-    bare = _QUALIFIED.sub(_without_prefix, _ARGUMENTS.sub("", _PATH.sub("", NORMALIZER.plain(answer))))
+    answer, wanted = answer_of(results[0]), doc["answers"][0]
+    claimed = without_denied(_LABEL.sub(" ", answer), wanted)
+    bare = _QUALIFIED.sub(_without_prefix, _ARGUMENTS.sub("", _PATH.sub("", NORMALIZER.plain(claimed))))
     known = set(NORMALIZER.words(doc["question"]))
-    names = (word for word in NORMALIZER.words(bare) if "_" in word.strip("_") and word.islower())
+    names = (word for word in NORMALIZER.words(_JOINED.sub(" ", bare)) if "_" in word.strip("_") and word.islower())
     first = next((name for name in names if name not in known), None)
-    right = first == doc["answers"][0] and not _names_any(answer, doc["distractors"])
+    right = (
+        first == wanted
+        and not is_one_of_several(claimed, wanted, NORMALIZER, doc["question"])
+        and not disowns(answer, doc["question"])
+        and not _names_any(answer, doc["distractors"])
+    )
     return {"score": float(right)}
 
 
@@ -104,6 +132,19 @@ def _without_prefix(qualified: re.Match[str]) -> str:
 
 def _names_any(answer: str, values: Sequence[str]) -> bool:
     return any(NORMALIZER.names(answer, value) for value in values)
+
+
+def _stands_alone(answer: str, value: str) -> bool:
+    """Returns whether an answer has a value as it is written, and not as a part of `silver-value` or `value.other`."""
+    if value.isdecimal():
+        return True
+    before = r"(?<![\w./-])" if _HAS_CONTENT.search(value) else r"(?<!\w)(?<!\w-)"
+    return bool(re.search(rf"{before}{re.escape(value)}(?![\w-])(?!\.\w)", NORMALIZER.plain(answer)))
+
+
+def _other_numbers(answer: str, value: str, question: str) -> set[str]:
+    known = {value, *NORMALIZER.words(question)}
+    return {word for word in NORMALIZER.words(answer) if _LONG_NUMBER.fullmatch(word)} - known
 
 
 def _dense(text: str) -> str:

@@ -2,8 +2,9 @@
 
 A decision is *found* when the output names its project and its amount together. Of the planted names and amounts, in
 the order of the output, a name and an amount next to each other make a pair: "Amber Falcon school: 48,250" or "48,250
-for the Amber Falcon school". Pairs within a line or sentence come first, then pairs of what is left. All other words
-neither help nor hurt.
+for the Amber Falcon school". Several names and as many amounts after them pair in their order: "Amber Falcon and Brave
+Otter for 48,250 and 12,345". Pairs within a line or sentence come first, then pairs of what is left. What is denied is
+left out. All other words neither help nor hurt.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 from kveval.tasks.scoring.numbers import LONG_NUMBER_DIGITS
 from kveval.tasks.scoring.reasoning import answer_of
 from kveval.tasks.scoring.text import VALUES
+from kveval.tasks.scoring.wording.denial import without_denied
 
 NORMALIZER = VALUES
 _SENTENCE_END = re.compile(r"[\n;]|(?<=[.!?])\s")
@@ -42,7 +44,7 @@ def decisions_covered(doc: Mapping[str, Any], results: Sequence[str]) -> dict[st
         doc: ``question``, ``decisions`` and ``other_decisions``, lists of ``name`` and ``amount``.
     """
     asked, others = doc["decisions"], doc["other_decisions"]
-    answer = answer_of(results[0])
+    answer = without_denied(answer_of(results[0]))
     sentences = [_mentions(NORMALIZER.words(sentence), [*asked, *others]) for sentence in _SENTENCE_END.split(answer)]
     mentions = [mention for sentence in sentences for mention in sentence]
     pairs, left_over = _paired(sentences)
@@ -76,6 +78,12 @@ def _paired(sentences: Sequence[Sequence[_Mention]]) -> tuple[list[tuple[int, in
     pairs: list[tuple[int, int]] = []
     alone: list[_Mention] = []
     for sentence in sentences:
+        half = len(sentence) // 2
+        kinds = [mention.kind for mention in sentence]
+        if half > 1 and kinds in (["name"] * half + ["amount"] * half, ["amount"] * half + ["name"] * half):
+            names, amounts = sorted((sentence[:half], sentence[half:]), key=lambda part: part[0].kind, reverse=True)
+            pairs += [(name.decision, amount.decision) for name, amount in zip(names, amounts, strict=True)]
+            continue
         rest = list(reversed(sentence))
         while rest:
             mention = rest.pop()

@@ -19,17 +19,22 @@ _QUARTERS = 4
 _ENTRY = re.compile(
     r"(?<!\w)(?<![^\W_]-)([^\W\d_]++(?:-[^\W\d_]++)++)[^\w\n]{1,8}?((?:(?<=[\s:=])-)?\d+(?:\.\d+)?)(?![^\W_])"
 )
+# A name and its number on lines of their own.
+_BETWEEN_LINES = re.compile(
+    r"(?<=\n)([^\w\n]*[^\W\d_]++(?:-[^\W\d_]++)++[^\w\n]*)\n+[^\S\n]*[*_`]*(-?\d[\d.,]*)(?=[^\w\n]*(?:\n|\Z))"
+)
 _BETWEEN_COLUMNS = re.compile(r"[ \t]+")
 # {"name": "amber-fox", "number": 4821}
 _BETWEEN_KEYS = re.compile(r"\"\s*,\s*\"\w+\"\s*:\s*\"?(?=-?\d)")
 
 
 def entries_of(text: str) -> list[tuple[str, str]]:
-    """Returns the entries of an output in their order: a hyphenated name and a number on one line.
+    """Returns the entries of an output in their order: a hyphenated name and a number, on one line or on two in turn.
 
     Numbering, markdown, tables and JSON around an entry make no difference.
     """
-    plain = _BETWEEN_KEYS.sub(": ", _BETWEEN_COLUMNS.sub(" ", NORMALIZER.plain(text)))
+    plain = _BETWEEN_LINES.sub(r"\1 \2", f"\n{NORMALIZER.plain(text)}")
+    plain = _BETWEEN_KEYS.sub(": ", _BETWEEN_COLUMNS.sub(" ", plain))
     return [(name, by_value(number)) for name, number in _ENTRY.findall(plain)]
 
 

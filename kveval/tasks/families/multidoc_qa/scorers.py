@@ -25,11 +25,12 @@ from dataclasses import replace
 from typing import Any
 
 from kveval.tasks.corpora.documents import DOCUMENT_ID
-from kveval.tasks.scoring.abstention import abstains
+from kveval.tasks.scoring.abstention import abstains, disowns
 from kveval.tasks.scoring.reasoning import answer_of
-from kveval.tasks.scoring.text import PROSE
+from kveval.tasks.scoring.text import PROSE_ANSWERS
+from kveval.tasks.scoring.wording.commitment import gives
 
-NORMALIZER = PROSE
+NORMALIZER = PROSE_ANSWERS
 # "one of the rules" names no number, so a guess is looked for in digits only.
 _DIGITS_ONLY = replace(NORMALIZER, number_words=False)
 
@@ -100,26 +101,38 @@ def _f1(answer: str, doc: Mapping[str, Any]) -> float:
 
 def _right(answer: str, doc: Mapping[str, Any]) -> float:
     if doc["absent"]:
-        return float(abstains(answer, doc["distractors"], NORMALIZER))
-    head = " ".join(re.findall(r"\S+\s*", answer)[:_MOST_WORDS])
-    named = [reference for reference in doc["answers"] if NORMALIZER.names(head, reference)]
-    if not named or any(NORMALIZER.names(head, other) for other in doc["distractors"]):
+        return float(abstains(answer, doc["distractors"], NORMALIZER, doc["question"]))
+    head = "".join(re.findall(r"\S+\s*", answer)[:_MOST_WORDS])
+    if disowns(head, doc["question"]) or any(NORMALIZER.names(head, other) for other in doc["distractors"]):
         return 0.0
-    return float(not _guesses(head, max(named, key=len), doc))
+    known = " ".join((doc["question"], *doc["answers"]))
+    named = [reference for reference in doc["answers"] if gives(head, reference, NORMALIZER, known)]
+    return float(bool(named) and not _guesses(head, max(named, key=len), doc))
 
 
 def _guesses(head: str, reference: str, doc: Mapping[str, Any]) -> bool:
-    """Returns whether an answer is undecided: "X or Y", a long list, or a second number of the same form."""
-    given = _DIGITS_ONLY.words(head)
-    known = {word for text in (doc["question"], *doc["answers"]) for word in NORMALIZER.words(text)}
-    if "or" in given and "or" not in known:
-        return True
+    """Returns whether an answer is undecided: a long list, or a second number in the place of the first.
+
+    A bare number has no second one of its form beside it: 1994 and 1996. In "Apollo 11" it belongs to its neighbours:
+    a date beside it is no second answer, "Apollo 12" is.
+    """
     if len(_PARTING.split(head)) - len(_PARTING.split(reference)) >= _MOST_PARTS:
         return True
-    forms = {_form(word) for word in NORMALIZER.words(reference)} - {None}
-    return any(_form(word) in forms and word not in known for word in given)
+    known = {word for text in (doc["question"], *doc["answers"]) for word in NORMALIZER.words(text)}
+    wanted, given = NORMALIZER.words(reference), _DIGITS_ONLY.words(head)
+    for at, number in enumerate(wanted):
+        if (form := _form(number)) is None:
+            continue
+        others = [i for i, word in enumerate(given) if _form(word) == form and word not in known]
+        if len(wanted) == 1 and others:
+            return True
+        before, after = wanted[at - 1 : at], wanted[at + 1 : at + 2]
+        if any((before and given[i - 1 : i] == before) or (after and given[i + 1 : i + 2] == after) for i in others):
+            return True
+    return False
 
 
 def _form(number: str) -> str | None:
-    """Returns the form of a number, the same for 1994 and 1996; None for any other word."""
-    return re.sub(r"\d", "0", number) if re.fullmatch(r"-?\d[\d.:]*", number) else None
+    """Returns the form of a number, the same for 1994 and 1996, and for 10th and 11th; None for any other word."""
+    digits = re.fullmatch(r"(-?\d[\d.:]*)(st|nd|rd|th)?", number)
+    return re.sub(r"\d", "0", digits[1]) + ("th" if digits[2] else "") if digits else None

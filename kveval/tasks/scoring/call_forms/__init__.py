@@ -1,0 +1,1 @@
+"""Forms in which models write function calls, beyond JSON and Python."""
