@@ -114,7 +114,9 @@ def hash_inputs(plan: Plan) -> dict[str, str]:
     if template is not None:
         inputs["chat template of the engine"] = hashlib.sha256(template.encode()).hexdigest()
     for name, task in sorted(plan.tasks.items()):
-        inputs[f"task/{name}"] = hashlib.sha256(repr((task.version, task.metadata, SCORING_VERSION)).encode()).hexdigest()
+        inputs[f"task/{name}"] = hashlib.sha256(
+            repr((task.version, task.metadata, SCORING_VERSION)).encode()
+        ).hexdigest()
     if plan.config.include_path is not None:
         for own in own_tasks(plan.config.include_path):
             if own.name in plan.tasks:

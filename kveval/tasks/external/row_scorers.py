@@ -73,9 +73,11 @@ def prompt_end(doc: Mapping[str, Any]) -> str:
 
 
 def echo_is_right(doc: Mapping[str, Any]) -> bool:
-    """Returns whether the question of a row names its answer, so that repeating the question would be right."""
-    question = question_in(prompt_end(doc))
-    return SCORERS[doc["scorer"]].score(question, doc["answers"]).get("score") == 1.0
+    """Returns whether the question of a row names its answer, so that repeating the question could be right."""
+    question, scorer = question_in(prompt_end(doc)), SCORERS[doc["scorer"]]
+    if not scorer.counts_echoes:
+        return any(NORMALIZER.names(question, reference) for reference in doc["answers"])
+    return scorer.score(question, doc["answers"]).get("score") == 1.0
 
 
 def contains_answer(answer: str, references: Sequence[str]) -> Metrics:
