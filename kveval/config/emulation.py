@@ -48,6 +48,11 @@ class EmulationConfig(StrictModel):
         default = find_codec(self.format).tensor_scale if self.granularity == "per_tensor" else None
         return default if self.scale is None else self.scale
 
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether scales are taken from the first request and kept: they span tokens, and are no constant."""
+        return self.constant_scale is None and not Granularity.parse(self.granularity).is_within_token
+
 
 def emulation_of(dtype: str) -> EmulationConfig | None:
     """Return the rounding that stands in for a native cache of `dtype`; None when kveval has none.

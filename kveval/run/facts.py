@@ -24,6 +24,8 @@ class Facts(BaseModel):
         requested_cache_dtype: what kveval asked for; `effective_cache_dtype`: what the server's metrics report.
         storage: native, or emulated: rounded by kveval's plugin and stored as BF16, which saves no memory.
         emulation: format and granularity; `emulation_live`: the engine log shows values being rounded.
+        rounded_layers: how many layers emulation rounded; `unrounded_layers`: which it should have and did not. None if
+            nothing is emulated, or the log does not tell.
         kv_capacity_tokens: what the cache holds; `kv_capacity_ratio`: to the baseline's.
         kv_cache_gib: memory of the cache on one device, as the engine logs it; the CPU engine does not.
         forced_decode: whether outputs can be forced: the engine wrote a text that kveval gave it, and the
@@ -50,6 +52,8 @@ class Facts(BaseModel):
     storage: Literal["native", "emulated"] | None = None
     emulation: str | None = None
     emulation_live: bool | None = None
+    rounded_layers: int | None = None
+    unrounded_layers: list[int] | None = None
     kv_capacity_tokens: int | None = None
     kv_capacity_ratio: float | None = None
     block_size: int | None = None
@@ -92,7 +96,7 @@ class Facts(BaseModel):
     def identity(self) -> dict[str, Any]:
         """Returns the facts that decide answers. A resumed run must have the same."""
         capacity = {"kv_capacity_tokens", "kv_capacity_ratio"}
-        return self.model_dump(exclude={*VOLATILE_FACTS, *capacity, "emulation_live", "forced_decode", "stepwise"})
+        return self.model_dump(exclude={*VOLATILE_FACTS, *capacity, *_OF_THE_LOG, "forced_decode", "stepwise"})
 
     def compared_with(self, later: Facts) -> SecondLook:
         """Compares these facts of a running server with what the same server says later.
@@ -117,10 +121,12 @@ def _is_same_version(before: str, after: str | None) -> bool:
     return after is not None and before.removeprefix("vLLM ") == after.removeprefix("vLLM ")
 
 
+# What the log of an engine shows of emulation. Older runs do not have all of it.
+_OF_THE_LOG = {"emulation_live", "rounded_layers", "unrounded_layers"}
 # Computed by kveval, or different from one moment to the next although the server does the same.
 _NOT_WATCHED = {
-    "startup_seconds", "kv_capacity_ratio", "kv_cache_gib", "emulation_live", "forced_decode", "stepwise",
-    "declared", "lacks",
+    "startup_seconds", "kv_capacity_ratio", "kv_cache_gib", "forced_decode", "stepwise", "declared", "lacks",
+    *_OF_THE_LOG,
 }  # fmt: skip
 _UNTOLD = (None, "unknown")
 

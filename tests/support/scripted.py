@@ -24,6 +24,7 @@ from kveval.config.engine import RequestsConfig
 from kveval.engines.base import OnStatus, ServerPlan
 from kveval.engines.client.access import Access
 from kveval.engines.client.client import Client
+from kveval.engines.plugin.emulation import EmulationSpec, coverage_line, live_line, requested_line
 from kveval.engines.process import free_port
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm import facts as engine_facts
@@ -388,18 +389,19 @@ class ScriptedEngine:
                 models = (await client.get("/v1/models")).json()
         except httpx.HTTPError as error:
             raise EngineError(f"{self.variant.name}: the server does not answer") from error
-        emulated = self.variant.emulate is not None
+        emulate = self.variant.emulate
+        spec = EmulationSpec.model_validate(emulate.model_dump()) if emulate else None
+        lines = [requested_line(spec), live_line(0, 9, 0.01, 0.01), coverage_line({0}, (), ())] if spec else []
         return engine_facts.assemble(
             self.variant,
             version=version,
             metrics_text=metrics_text,
             models=models,
-            log="",
+            log="\n".join(lines if self.emulation_live else ()),
             model=Path("/nonexistent"),
             startup_seconds=0.1,
             engine_args={},
-            emulation_label="scripted" if emulated else None,
-            emulation_live=self.emulation_live if emulated else None,
+            emulated=spec,
         )
 
     def findings(self, facts: Facts, baseline: Facts | None) -> list[Finding]:

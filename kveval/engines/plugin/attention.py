@@ -13,44 +13,34 @@ from typing import Any
 
 import torch
 from vllm.config import get_current_vllm_config
+from vllm.distributed.parallel_state import get_tp_group, model_parallel_is_initialized
+from vllm.forward_context import get_forward_context, is_forward_context_available
 from vllm.logger import init_logger
+from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
+from vllm.model_executor.layers.mamba.abstract import MambaBase
 from vllm.model_executor.models.utils import extract_layer_index
 from vllm.platforms import current_platform
 from vllm.utils.import_utils import resolve_obj_by_qualname
 from vllm.v1.attention.backends.registry import AttentionBackendEnum
+from vllm.v1.worker.worker_base import WorkerBase
 
 from kveval.engines.plugin.emulation import (
     EMULATED_BACKENDS,
     ENVIRONMENT_VARIABLE,
+    SPLITS_TOKENS,
     EmulationSpec,
     coverage_line,
     live_line,
+    not_calibrated,
     refused_line,
 )
+from kveval.engines.plugin.first_step import FirstStep, after_warm_up, all_subclasses
 from kveval.errors import ConfigError
 from kveval.formats.granularity import Granularity
 from kveval.formats.registry import is_unquantized
 from kveval.formats.rounding import fake_quantize, scale_of
 
 logger = init_logger("vllm.kveval")
-
-
-class FirstStep:
-    """The layers that wrote real tokens in this process, until one of them writes again."""
-
-    def __init__(self) -> None:
-        self.rounded: set[str] = set()
-        self.kept: set[str] = set()
-        self.is_over = False
-
-    def saw(self, layer_name: str, is_rounded: bool) -> bool:
-        """Note a write of a layer. Returns True for the first rounded write of this process."""
-        if layer_name in self.rounded | self.kept:
-            self.is_over = True
-            logger.info(coverage_line(len(self.rounded), len(self.kept)))
-            return False
-        (self.rounded if is_rounded else self.kept).add(layer_name)
-        return is_rounded and len(self.rounded) == 1
 
 
 _first_step = FirstStep()
@@ -60,8 +50,9 @@ class RoundsBeforeStoring:
     """Mixin put before a vLLM ``AttentionImpl``: ``do_kv_cache_update`` stores rounded K and V.
 
     Raises, from the constructor:
-        ConfigError: the cache is already quantized, a layer does not exist, a block does not divide the head size, or
-            on a GPU, graphs could replay the write without the rounding.
+        ConfigError: the cache is already quantized, a layer does not exist, a block does not divide the head size,
+            engines or ranks that see other tokens would take other scales, or on a GPU, graphs could replay the write
+            without the rounding.
     """
 
     head_size: int
@@ -76,6 +67,8 @@ class RoundsBeforeStoring:
         self._kept_scales: dict[str, torch.Tensor | float] = {}
         if spec.scale is not None:
             self._kept_scales = {"K": spec.scale, "V": spec.scale}
+        # The worker that builds this model has been imported by now.
+        after_warm_up(all_subclasses(WorkerBase), _first_step.begin)
         try:
             self._check_engine()
         except ConfigError as error:
@@ -94,6 +87,11 @@ class RoundsBeforeStoring:
             raise ConfigError(f"cannot emulate in layers {absent}; use layers 0 to {num_layers - 1}")
         if not current_platform.is_cpu() and not config.model_config.enforce_eager:
             raise ConfigError("emulation on a GPU needs --enforce-eager: a graph would skip the rounding")
+        if self._spec.is_calibrated:
+            parallel = config.parallel_config
+            names = [name for name in SPLITS_TOKENS if getattr(parallel, name, 1) > 1]
+            if names:
+                raise ConfigError(not_calibrated(self._spec, names[0]))
         try:
             Granularity.parse(self._spec.granularity).check_head_size(self.head_size)
         except ValueError as error:
@@ -116,28 +114,64 @@ class RoundsBeforeStoring:
         if is_rounded:
             stored_key = self._round("K", key, slot_mapping)
             stored_value = self._round("V", value, slot_mapping)
-        if not _first_step.is_over:
-            is_real = slot_mapping >= 0
-            if is_real.any() and _first_step.saw(layer.layer_name, is_rounded):
-                num_tokens = len(slot_mapping)
-                logger.info(
-                    live_line(
-                        extract_layer_index(layer.layer_name),
-                        int(is_real.sum()),
-                        relative_error(key[:num_tokens][is_real], stored_key[:num_tokens][is_real]),
-                        relative_error(value[:num_tokens][is_real], stored_value[:num_tokens][is_real]),
-                    )
-                )
+        if _first_step.is_under_way:
+            self._note(layer.layer_name, is_rounded, (key, stored_key), (value, stored_value), slot_mapping)
         super().do_kv_cache_update(layer, stored_key, stored_value, kv_cache, slot_mapping)  # type: ignore[misc]
+
+    def _note(
+        self,
+        name: str,
+        is_rounded: bool,
+        keys: tuple[torch.Tensor, torch.Tensor],
+        values: tuple[torch.Tensor, torch.Tensor],
+        slot_mapping: torch.Tensor,
+    ) -> None:
+        """Log what a write of the first step shows: `keys` and `values` as they came, and as they are stored."""
+        is_real = slot_mapping >= 0
+        if not is_real.any():
+            return
+        layer = extract_layer_index(name)
+        if _first_step.saw(name, layer, is_rounded=is_rounded):
+            errors = [relative_error(*(x[: len(slot_mapping)][is_real] for x in pair)) for pair in (keys, values)]
+            logger.info(live_line(layer, int(is_real.sum()), *errors))
+        if _first_step.is_over:
+            logger.info(coverage_line(_first_step.rounded, _first_step.kept, layers_not_rounded()))
 
     def _round(self, side: str, x: torch.Tensor, slot_mapping: torch.Tensor) -> torch.Tensor:
         spec = self._spec
-        if side not in self._kept_scales and not Granularity.parse(spec.granularity).is_within_token:
+        scale = self._kept_scales.get(side)
+        if scale is None and spec.is_calibrated:
             real = x[: len(slot_mapping)][slot_mapping >= 0]
             if len(real) == 0:
                 return x
-            self._kept_scales[side] = scale_of(real, spec.format, spec.granularity)
-        return fake_quantize(x, spec.format, spec.granularity, self._kept_scales.get(side))
+            scale = agreed(scale_of(real, spec.format, spec.granularity), spec.granularity)
+            if _first_step.has_begun:
+                self._kept_scales[side] = scale
+        return fake_quantize(x, spec.format, spec.granularity, scale)
+
+
+def agreed(scale: torch.Tensor, granularity: str) -> torch.Tensor:
+    """Return the largest scale of all tensor-parallel ranks where it spans heads, which are divided among them."""
+    if Granularity.parse(granularity).kind == "per_tensor" and model_parallel_is_initialized():
+        group = get_tp_group()
+        if group.world_size > 1:
+            torch.distributed.all_reduce(scale, torch.distributed.ReduceOp.MAX, group=group.device_group)
+    return scale
+
+
+def layers_not_rounded() -> set[int]:
+    """Return the layers that store K and V, or a latent vector, through a backend that does not round them."""
+    if not is_forward_context_available():
+        return set()
+    return {
+        extract_layer_index(name)
+        for name, layer in get_forward_context().no_compile_layers.items()
+        if isinstance(layer, AttentionLayerBase)
+        and not isinstance(layer, MambaBase)
+        and not isinstance(getattr(layer, "impl", None), RoundsBeforeStoring)
+        and getattr(layer, "attn_type", "decoder") == "decoder"
+        and getattr(layer, "kv_sharing_target_layer_name", None) is None
+    }
 
 
 def relative_error(x: torch.Tensor, rounded: torch.Tensor) -> float:

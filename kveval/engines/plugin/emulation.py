@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -32,6 +32,10 @@ EMULATED_BACKENDS = (
 Read from vLLM 0.32. ROCM_ATTN and ROCM_AITER_FA attend to a prefill chunk before it is stored: emulation would not
 round what a prompt's own chunk reads. No backend for latent (MLA) caches stores K and V.
 """
+
+
+SPLITS_TOKENS = ("data_parallel_size", "decode_context_parallel_size", "prefill_context_parallel_size")
+"""Settings of vLLM by which the tokens of a sweep are divided among engines or ranks."""
 
 
 class EmulationSpec(EmulationConfig):
@@ -103,11 +107,15 @@ class EmulationFacts:
         relative_error_k: ``sum |x - rounded| / sum |x|`` of K in the first real write that was rounded. The smallest
             one where several worker processes report; None when nothing was rounded yet.
         relative_error_v: the same for V.
+        rounded_layers: layers whose K and V were rounded in the first step; None until it is over.
+        unrounded_layers: layers that should have been rounded and were not.
     """
 
     requested: EmulationSpec | None = None
     relative_error_k: float | None = None
     relative_error_v: float | None = None
+    rounded_layers: tuple[int, ...] | None = None
+    unrounded_layers: tuple[int, ...] | None = None
 
     @property
     def is_live(self) -> bool:
@@ -130,13 +138,31 @@ def live_line(layer: int, tokens: int, relative_error_k: float, relative_error_v
     )
 
 
-def coverage_line(rounded_layers: int, kept_layers: int) -> str:
-    return f"{LOG_PREFIX}first step rounded {rounded_layers} layers, kept {kept_layers}"
+def not_calibrated(spec: EmulationConfig, setting: str) -> str:
+    return (
+        f"{spec.format} {spec.granularity} takes its scales from the first request, and {setting} divides requests "
+        "among engines or ranks, which would take different ones; use per_token_head, or a fixed scale"
+    )
+
+
+def coverage_line(rounded: Iterable[int], kept: Iterable[int], not_rounded: Iterable[int]) -> str:
+    """Says what the first step did with each layer: `not_rounded` are those that emulation does not reach."""
+    return (
+        f"{LOG_PREFIX}first step, rounded layers {_listed(rounded)}; kept {_listed(kept)}; "
+        f"not reached {_listed(not_rounded)}"
+    )
+
+
+def _listed(layers: Iterable[int]) -> str:
+    return " ".join(map(str, sorted(layers))) or "none"
 
 
 _REQUESTED = re.compile(
     LOG_PREFIX + r"rounding K and V to (?P<format>\S+) (?P<granularity>[^\s,]+)"
     r"(?: at scale (?P<scale>[^\s,]+))?, (?:all layers|layers (?P<layers>\d+(?: \d+)*))"
+)
+_COVERAGE = re.compile(
+    LOG_PREFIX + r"first step, rounded layers ([\d ]+|none); kept (?:[\d ]+|none); not reached ([\d ]+|none)"
 )
 _LIVE = re.compile(LOG_PREFIX + r"live, layer \d+, \d+ tokens, relative error K (\S+) V (\S+)")
 
@@ -153,8 +179,19 @@ def parse_log(text: str) -> EmulationFacts:
             scale=None if scale is None else float(scale),
         )
     errors = [(float(k), float(v)) for k, v in _LIVE.findall(text)]
+    steps = [(_numbers(rounded), _numbers(not_reached)) for rounded, not_reached in _COVERAGE.findall(text)]
+    rounded = {layer for done, _ in steps for layer in done}
+    wanted = {layer for _, not_reached in steps for layer in not_reached}
+    if requested is not None and requested.layers is not None:
+        wanted = set(requested.layers)
     return EmulationFacts(
         requested=requested,
         relative_error_k=min((k for k, _ in errors), default=None),
         relative_error_v=min((v for _, v in errors), default=None),
+        rounded_layers=tuple(sorted(rounded)) if steps else None,
+        unrounded_layers=tuple(sorted(wanted - rounded)) if steps else None,
     )
+
+
+def _numbers(listed: str) -> set[int]:
+    return set() if listed == "none" else {int(one) for one in listed.split()}

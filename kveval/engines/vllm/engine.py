@@ -17,7 +17,7 @@ from kveval.engines.base import Installation, OnStatus, ServerPlan
 from kveval.engines.client.access import Access
 from kveval.engines.emulation import eager_for
 from kveval.engines.plugin import forcing
-from kveval.engines.plugin.emulation import EmulationSpec, parse_log
+from kveval.engines.plugin.emulation import EmulationSpec
 from kveval.engines.process import ServerProcess, check_port, free_port
 from kveval.engines.reading.forced import why_not_forced
 from kveval.engines.variants import ResolvedVariant
@@ -163,20 +163,16 @@ class VLLMEngine:
                 self.exit_message() or f"{self.variant.name}: the server does not answer: {error!r}",
                 self.process.log_tail(),
             ) from error
-        log = self.process.log()
-        spec, said = self._emulation, parse_log(log)
         return engine_facts.assemble(
             self.variant,
             version=version,
             metrics_text=metrics_text,
             models=models,
-            log=log,
+            log=self.process.log(),
             model=self.model,
             startup_seconds=self.process.startup_seconds,
             engine_args=self._arguments,
-            emulation_label=spec.label() if spec else None,
-            # If a plugin does not load, vLLM logs that and continues without it.
-            emulation_live=said.is_live and said.requested == spec if spec else None,
+            emulated=self._emulation,
         )
 
     def findings(self, facts: Facts, baseline: Facts | None) -> list[Finding]:

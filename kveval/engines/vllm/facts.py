@@ -9,6 +9,7 @@ from typing import Any
 from prometheus_client import Metric
 
 from kveval.engines.metrics import cache_facts, metric_families, speculation_counters
+from kveval.engines.plugin.emulation import EmulationSpec, parse_log
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm.log import log_facts, scales_are_1, speculative_method
 from kveval.formats.registry import CACHE_DTYPES
@@ -23,6 +24,20 @@ def speculation_facts(families: Iterable[Metric], log: str) -> dict[str, Any]:
     if not tokens:
         return {}
     return {"speculative_tokens": tokens, "speculative_method": speculative_method(log)}
+
+
+def emulation_facts(spec: EmulationSpec, log: str) -> dict[str, Any]:
+    """Returns what the log shows of an emulation that was asked for.
+
+    If a plugin does not load, vLLM logs that and continues without it.
+    """
+    said = parse_log(log)
+    return {
+        "emulation": spec.label(),
+        "emulation_live": said.is_live and said.requested == spec,
+        "rounded_layers": None if said.rounded_layers is None else len(said.rounded_layers),
+        "unrounded_layers": None if said.unrounded_layers is None else list(said.unrounded_layers),
+    }
 
 
 def scales_in_force(variant: ResolvedVariant, effective_dtype: str | None, model: Path, log: str) -> Scales:
@@ -51,8 +66,7 @@ def assemble(
     model: Path,
     startup_seconds: float,
     engine_args: Mapping[str, Any],
-    emulation_label: str | None,
-    emulation_live: bool | None,
+    emulated: EmulationSpec | None = None,
 ) -> Facts:
     """Puts the facts together from the server's answers (/version, /metrics, /v1/models) and its log."""
     # What a worker says goes before what the server was told.
@@ -66,8 +80,7 @@ def assemble(
         engine_version=version,
         requested_cache_dtype=variant.kv_cache_dtype,
         storage="emulated" if variant.emulate else "native",
-        emulation=emulation_label,
-        emulation_live=emulation_live,
+        **(emulation_facts(emulated, log) if emulated else {}),
         scales=scales_in_force(variant, told.get("effective_cache_dtype"), model, log),
         max_model_len=served.get("max_model_len"),
         startup_seconds=round(startup_seconds, 1),

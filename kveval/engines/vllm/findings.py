@@ -84,6 +84,16 @@ def _emulation_findings(facts: Facts) -> Iterator[Finding]:
     if not facts.emulation_live:
         message = "the engine log does not show K and V being rounded: the plugin is not live"
         yield Finding.error("emulation_dead", message)
+    elif facts.rounded_layers is None or facts.unrounded_layers is None:
+        message = "the engine log does not say which layers were rounded: some may not be"
+        yield Finding.error("emulation_partial", message)
+    elif facts.unrounded_layers:
+        layers = " ".join(map(str, facts.unrounded_layers))
+        message = (
+            f"{facts.rounded_layers} layers were rounded, and layers {layers} were not: they have no K and V, or their "
+            "attention backend is none that kveval emulates in; to round only some layers, use: emulate.layers"
+        )
+        yield Finding.error("emulation_partial", message)
 
 
 def _compared_findings(facts: Facts, variant: ResolvedVariant, baseline: Facts) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from kveval.config.sweep import SweepConfig
 from kveval.config.variant import VariantConfig
 from kveval.engines.base import Installation
 from kveval.engines.client.access import Access
-from kveval.engines.emulation import check_eager
+from kveval.engines.emulation import check_eager, check_emulated
 from kveval.engines.speculation import check_speculation
 from kveval.engines.variants import ResolvedVariant, emulated_control, resolve
 from kveval.engines.vllm.limits import check_storage
@@ -96,7 +96,8 @@ def plan_variants(config: SweepConfig, installation: Installation) -> PlannedVar
     models = {variant.name: own.get(variant.config.name, model) for variant in variants}
     for variant in variants:
         check_speculation(variant, installation.device)
-        _check_emulation(variant, installation, models)
+        check_emulated(variant, models[variant.name], installation, flags_of(config, variant.config))
+        _check_control(variant, models)
         _check_endpoint(variant.config)
         _check_weights(variant, models[variant.name])
     planned = PlannedVariants(config, installation, model, variants, models)
@@ -154,25 +155,13 @@ def _check_flags(config: SweepConfig) -> None:
                 )
 
 
-def _check_emulation(variant: ResolvedVariant, installation: Installation, models: Mapping[str, Model]) -> None:
-    if variant.emulate is None:
-        return
-    if not installation.has_emulation:
-        raise PlanError(
-            f"variants.{variant.name}: emulation needs kveval's plugin in the engine's environment; "
-            "install kveval there (`pip install --no-deps kveval`)"
-        )
+def _check_control(variant: ResolvedVariant, models: Mapping[str, Model]) -> None:
     native = models.get(variant.of or "")
-    if variant.role == "control" and native and variant.emulate.scale and count_scales(native.path):
+    scale = variant.emulate.scale if variant.role == "control" and variant.emulate else None
+    if native and scale and count_scales(native.path):
         raise PlanError(
-            f"variants.{variant.of}: control: emulated rounds at scale {variant.emulate.scale:g}, but {native.path} "
-            "has calibrated k/v scales, which the native cache uses; remove `control`"
-        )
-    count = models[variant.name].text_config.get("num_hidden_layers")
-    if variant.emulate.layers and isinstance(count, int) and max(variant.emulate.layers) >= count:
-        raise PlanError(
-            f"variants.{variant.name}.emulate.layers: {max(variant.emulate.layers)} is not a layer of the model; "
-            f"use: 0 to {count - 1}"
+            f"variants.{variant.of}: control: emulated rounds at scale {scale:g}, but {native.path} has calibrated "
+            "k/v scales, which the native cache uses; remove `control`"
         )
 
 

@@ -36,10 +36,11 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Any:
     if not current_platform.is_cpu():
         pytest.skip("the installed vLLM is not a CPU build")
     model_config = SimpleNamespace(dtype=torch.bfloat16, enforce_eager=True, get_total_num_hidden_layers=lambda: 4)
+    config = SimpleNamespace(model_config=model_config, parallel_config=SimpleNamespace())
     for imported_by in (cpu_attn, emulated_attention):
-        config = SimpleNamespace(model_config=model_config)
-        monkeypatch.setattr(imported_by, "get_current_vllm_config", lambda config=config: config)
-    monkeypatch.setattr(emulated_attention, "_first_step", emulated_attention.FirstStep())
+        monkeypatch.setattr(imported_by, "get_current_vllm_config", lambda: config)
+    monkeypatch.setattr(emulated_attention, "_first_step", emulated_attention.FirstStep(has_begun=True))
+    monkeypatch.setattr(emulated_attention, "after_warm_up", lambda *_: None)
     return emulated_attention
 
 
@@ -130,7 +131,7 @@ def test_other_layers_are_left_alone(emulate: Any, log: list[str]) -> None:
     assert not torch.equal(stored_values(impl, value, value, layer_index=2), value)
     assert torch.equal(stored_values(impl, value, value, layer_index=1), value)
     stored_values(impl, value, value, layer_index=2)
-    assert coverage_line(rounded_layers=1, kept_layers=1) in log[-1]
+    assert coverage_line({2}, {1}, ()) in log[-1]
 
 
 @pytest.mark.parametrize("granularity", ["per_tensor", "per_head", "per_channel"])
@@ -177,7 +178,80 @@ def test_the_first_real_write_is_the_evidence(emulate: Any, log: list[str]) -> N
     assert parse_log("\n".join(log)).is_live
     assert len(log) == 2
     assert f" {NUM_TOKENS} tokens, " in log[0]
-    assert coverage_line(rounded_layers=4, kept_layers=0) in log[1]
+    assert coverage_line(range(4), (), ()) in log[1]
+
+
+def test_warm_up_with_real_slots_is_no_evidence_and_calibrates_nothing(
+    module: Any, monkeypatch: pytest.MonkeyPatch, emulate: Any, log: list[str]
+) -> None:
+    monkeypatch.setattr(module, "_first_step", module.FirstStep())
+    impl = emulate(EmulationSpec(format="int8", granularity="per_tensor"))
+    made_up, real = 100 * random_kv(0), random_kv(1)
+    assert torch.equal(stored_values(impl, made_up, made_up), fake_quantize(made_up, "int8", "per_tensor"))
+    assert log == []
+
+    module._first_step.begin()
+
+    assert torch.equal(stored_values(impl, real, real), fake_quantize(real, "int8", "per_tensor"))
+    assert " live, " in log[0]
+
+
+def test_ranks_agree_on_a_scale_that_spans_heads(module: Any, monkeypatch: pytest.MonkeyPatch, emulate: Any) -> None:
+    group = SimpleNamespace(world_size=2, device_group="tp")
+    asked: list[Any] = []
+
+    def all_reduce(scale: torch.Tensor, operation: Any, group: str) -> None:
+        asked.append((operation, group))
+        scale.fill_(0.5)
+
+    monkeypatch.setattr(module, "model_parallel_is_initialized", lambda: True)
+    monkeypatch.setattr(module, "get_tp_group", lambda: group)
+    monkeypatch.setattr(torch.distributed, "all_reduce", all_reduce)
+    value = random_kv(1)
+
+    impl = emulate(EmulationSpec(format="int8", granularity="per_tensor"))
+    assert torch.equal(stored_values(impl, value, value), fake_quantize(value, "int8", "per_tensor", 0.5))
+    assert asked == [(torch.distributed.ReduceOp.MAX, "tp")] * 2
+    # The heads of a rank are its own.
+    stored_values(emulate(EmulationSpec(format="int8", granularity="per_head")), value, value)
+    assert len(asked) == 2
+
+
+def test_layers_of_other_backends_are_named(module: Any, monkeypatch: pytest.MonkeyPatch, emulate: Any) -> None:
+    from vllm.model_executor.layers.attention.attention import Attention
+    from vllm.model_executor.layers.mamba.abstract import MambaBase
+
+    def named(kind: type, **attributes: Any) -> Any:
+        made = object.__new__(type("Layer", (kind,), dict.fromkeys(kind.__abstractmethods__)))
+        for name, value in attributes.items():
+            object.__setattr__(made, name, value)
+        return made
+
+    own = emulate(EmulationSpec(format="int8"))
+    layers = {
+        "model.layers.0.attn": named(Attention, impl=own, attn_type="decoder", kv_sharing_target_layer_name=None),
+        "model.layers.1.attn": named(Attention, impl=None, attn_type="decoder", kv_sharing_target_layer_name=None),
+        "model.layers.2.attn": named(Attention, impl=None, attn_type="decoder", kv_sharing_target_layer_name="x"),
+        "vision.layers.3.attn": named(Attention, impl=None, attn_type="encoder", kv_sharing_target_layer_name=None),
+        "model.layers.4.mamba": named(MambaBase),
+        "model.layers.5.mlp": object(),
+    }
+    monkeypatch.setattr(module, "is_forward_context_available", lambda: True)
+    monkeypatch.setattr(module, "get_forward_context", lambda: SimpleNamespace(no_compile_layers=layers))
+
+    assert module.layers_not_rounded() == {1}
+
+
+@pytest.mark.parametrize("setting", ["data_parallel_size", "decode_context_parallel_size"])
+def test_what_ranks_would_calibrate_apart_is_refused(module: Any, emulate: Any, log: list[str], setting: str) -> None:
+    parallel = module.get_current_vllm_config().parallel_config
+    setattr(parallel, setting, 2)
+    with pytest.raises(
+        ConfigError, match=f"int8 per_head takes its scales .* {setting} divides .*; use per_token_head"
+    ):
+        emulate(EmulationSpec(format="int8", granularity="per_head"))
+    emulate(EmulationSpec(format="int8"))
+    emulate(EmulationSpec(format="fp8_e4m3", granularity="per_tensor"))
 
 
 @pytest.mark.parametrize(

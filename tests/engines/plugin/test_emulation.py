@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from kveval.engines.plugin.emulation import (
     ENVIRONMENT_VARIABLE,
     EmulationFacts,
     EmulationSpec,
+    coverage_line,
     live_line,
     parse_log,
     refused_line,
@@ -129,12 +131,34 @@ def test_announced_is_not_live() -> None:
 
 
 def test_a_live_log_carries_its_evidence() -> None:
-    lines = [requested_line(INT8), live_line(0, 61, 3.9e-3, 4.1e-3), "kveval emulation: first step rounded 30 layers"]
+    lines = [requested_line(INT8), live_line(0, 61, 3.9e-3, 4.1e-3)]
     facts = parse_log("".join(f"{LOG_START}{line}\n" for line in lines))
 
     assert lines[1] == "kveval emulation: live, layer 0, 61 tokens, relative error K 3.900e-03 V 4.100e-03"
     assert facts == EmulationFacts(requested=INT8, relative_error_k=3.9e-3, relative_error_v=4.1e-3)
     assert facts.is_live
+
+
+@pytest.mark.parametrize(
+    ("spec", "steps", "rounded", "unrounded"),
+    [
+        (INT8, [({0, 1, 2}, (), ())], (0, 1, 2), ()),
+        (INT8, [({0, 2}, (), {1})], (0, 2), (1,)),
+        # Four ranks of one layer, and two stages of a pipeline.
+        (INT8, [({0, 1}, (), ()), ({0, 1}, (), ())], (0, 1), ()),
+        (INT8, [({0, 1}, (), ()), ({2}, (), {3})], (0, 1, 2), (3,)),
+        # Layers that were not asked for may be reached or not.
+        (INT8.model_copy(update={"layers": (0, 2)}), [({0, 2}, {1}, {3})], (0, 2), ()),
+        (INT8.model_copy(update={"layers": (0, 3)}), [({0}, {1, 2}, {3})], (0,), (3,)),
+        (INT8, [], None, None),
+    ],
+)
+def test_the_log_says_which_layers_were_rounded(
+    spec: EmulationSpec, steps: list[Any], rounded: tuple[int, ...] | None, unrounded: tuple[int, ...] | None
+) -> None:
+    lines = [requested_line(spec), *(coverage_line(*step) for step in steps)]
+    facts = parse_log("".join(f"{LOG_START}{line}\n" for line in lines))
+    assert (facts.rounded_layers, facts.unrounded_layers) == (rounded, unrounded)
 
 
 @pytest.mark.parametrize("error_v", [0.0, float("nan")])

@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.emulation import INT8
 from support.model_folder import write_safetensors
 from support.variants import variant
 from support.vllm_logs import CPU_LOG
 
+from kveval.engines.plugin.emulation import EmulationSpec, coverage_line, live_line, requested_line
 from kveval.engines.variants import Device
-from kveval.engines.vllm.facts import Facts, assemble, scales_in_force, speculation_facts
+from kveval.engines.vllm.facts import Facts, assemble, emulation_facts, scales_in_force, speculation_facts
 
 METRICS = """\
 # TYPE vllm:cache_config_info gauge
@@ -55,8 +57,6 @@ def test_assembled_from_what_a_real_server_answers(tmp_path: Path) -> None:
         model=tmp_path,
         startup_seconds=33.333,
         engine_args={"max-num-seqs": 64},
-        emulation_label=None,
-        emulation_live=None,
     )
     assert assembled == Facts(
         engine_version="0.32.0", device="cpu", attention_backend="CPU_ATTN", requested_cache_dtype="fp8",
@@ -66,11 +66,23 @@ def test_assembled_from_what_a_real_server_answers(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+def test_what_the_log_shows_of_emulation() -> None:
+    lines = [requested_line(INT8), live_line(0, 61, 3.9e-3, 4.1e-3)]
+    facts = emulation_facts(INT8, "\n".join(lines))
+    assert facts == {
+        "emulation": "int8 per_token_head (emulated)", "emulation_live": True, "rounded_layers": None,
+        "unrounded_layers": None,
+    }  # fmt: skip
+    facts = emulation_facts(INT8, "\n".join([*lines, coverage_line({0, 1}, set(), {2})]))
+    assert (facts["rounded_layers"], facts["unrounded_layers"]) == (2, [2])
+    other = EmulationSpec(format="int4")
+    assert emulation_facts(other, "\n".join(lines))["emulation_live"] is False
+
+
 def test_a_worker_knows_better_than_the_server_what_it_stores(tmp_path: Path) -> None:
     assembled = assemble(
         variant(), version=None, metrics_text=METRICS, models={}, model=tmp_path, startup_seconds=1.0, engine_args={},
         log="INFO [mla_attention.py:529] Using fp8_ds_mla KV cache format for FLASHMLA_SPARSE backend.",
-        emulation_label=None, emulation_live=None,
     )  # fmt: skip
     assert (assembled.effective_cache_dtype, assembled.scales) == ("fp8_ds_mla", "dynamic")
 
@@ -85,7 +97,7 @@ def test_flags_in_words_only_the_engine_understands_are_no_facts(
 ) -> None:
     assembled = assemble(
         variant(), version=None, metrics_text="", models={}, log="", model=tmp_path, startup_seconds=1.0,
-        engine_args=engine_args, emulation_label=None, emulation_live=None,
+        engine_args=engine_args,
     )  # fmt: skip
     assert assembled.max_num_batched_tokens == tokens
     assert assembled.effective_cache_dtype is None

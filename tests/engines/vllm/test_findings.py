@@ -152,9 +152,12 @@ def test_a_quantized_baseline_is_an_error() -> None:
 def test_an_emulated_variant_saves_no_memory_and_must_be_live() -> None:
     emulated = BASELINE.model_copy(
         update={"storage": "emulated", "emulation": "int8 per_token_head (emulated)", "emulation_live": True,
-                "kv_capacity_ratio": 1.0, "scales": "dynamic"}
+                "kv_capacity_ratio": 1.0, "scales": "dynamic", "rounded_layers": 30, "unrounded_layers": []}
     )  # fmt: skip
     assert codes(emulated, variant("int8")) == {"emulated": "info"}
+    for changes in ({"unrounded_layers": [7, 9]}, {"rounded_layers": None, "unrounded_layers": None}):
+        partial = emulated.model_copy(update=changes)
+        assert codes(partial, variant("int8")) == {"emulated": "info", "emulation_partial": "error"}
     for live in (False, None):
         dead = emulated.model_copy(update={"emulation_live": live})
         assert codes(dead, variant("int8")) == {"emulated": "info", "emulation_dead": "error"}
