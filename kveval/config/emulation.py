@@ -7,6 +7,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from kveval.config.values import StrictModel
+from kveval.formats.backends import stores_fnuz
+from kveval.formats.codec import FP8_E4M3, FP8_E4M3FNUZ
 from kveval.formats.granularity import Granularity
 from kveval.formats.registry import CACHE_DTYPES, find_codec
 
@@ -54,15 +56,20 @@ class EmulationConfig(StrictModel):
         return self.constant_scale is None and not Granularity.parse(self.granularity).is_within_token
 
 
-def emulation_of(dtype: str) -> EmulationConfig | None:
+def emulation_of(dtype: str, architecture: str | None = None) -> EmulationConfig | None:
     """Return the rounding that stands in for a native cache of `dtype`; None when kveval has none.
 
     The scales are those of a checkpoint without k/v scales.
+
+    Args:
+        architecture: of the GPU whose native cache it is; None = any but AMD's gfx94.
     """
     entry = CACHE_DTYPES.get(dtype)
     if entry is None or entry.rounding is None:
         return None
     codec, rounding = entry.rounding.codec, entry.rounding
+    if codec is FP8_E4M3 and stores_fnuz(architecture):
+        codec = FP8_E4M3FNUZ
     return EmulationConfig(
         format=codec.name, granularity=rounding.granularity or codec.granularity, scale=rounding.scale
     )

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kveval.engines.base import Installation
-from kveval.engines.plugin.emulation import SPLITS_TOKENS, not_calibrated
+from kveval.engines.plugin.emulation import EMULATED_BACKENDS, SPLITS_TOKENS, not_calibrated
 from kveval.engines.variants import Device, ResolvedVariant
+from kveval.engines.vllm.limits import pinned_backend
 from kveval.errors import ConfigError, PlanError, UsageError
 from kveval.memory.architecture import read_architecture
 from kveval.models.checkpoint import Model
@@ -38,6 +39,15 @@ def check_emulated(
         raise PlanError(
             f"{where}: emulation needs kveval's plugin in the engine's environment; "
             "install kveval there (`pip install --no-deps kveval`)"
+        )
+    backend = pinned_backend(flags)
+    if backend is None and installation.device.kind == "rocm":
+        # `_get_backend_priorities` in vllm/platforms/rocm.py.
+        backend = "ROCM_ATTN"
+    if backend is not None and backend not in EMULATED_BACKENDS:
+        raise PlanError(
+            f"{where}: kveval cannot round what the attention backend {backend} reads; use: attention-backend "
+            "TRITON_ATTN in engine.args, for every variant"
         )
     for setting in SPLITS_TOKENS if variant.emulate.is_calibrated else ():
         if flags.get(setting.replace("_", "-"), 1) not in (1, "1"):

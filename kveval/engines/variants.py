@@ -107,7 +107,7 @@ def resolve(variant: VariantConfig, device: Device, role: Role, model_dtype: str
     problem = _problem(variant.kv_cache_dtype, device)
     if problem is None:
         return resolved
-    stand_in = emulation_of(variant.kv_cache_dtype)
+    stand_in = emulation_of(variant.kv_cache_dtype, device.architecture)
     if variant.emulate_where_missing and stand_in is not None:
         return replace(resolved, kv_cache_dtype=own or "bfloat16", emulate=stand_in)
     raise PlanError(f"variants.{variant.name}: kv_cache_dtype: {problem}")
@@ -155,13 +155,15 @@ def _problem(dtype: str, device: Device) -> str | None:
     return None
 
 
-def emulated_control(candidate: ResolvedVariant, baseline: ResolvedVariant) -> ResolvedVariant:
+def emulated_control(candidate: ResolvedVariant, baseline: ResolvedVariant, device: Device) -> ResolvedVariant:
     """Returns the baseline's engine with the candidate's format emulated: same kernel, same backend, same flags.
+
+    The format is the one that `device` stores.
 
     Raises:
         PlanError: the candidate is emulated already, or its format cannot be emulated.
     """
-    stand_in = emulation_of(candidate.kv_cache_dtype)
+    stand_in = emulation_of(candidate.kv_cache_dtype, device.architecture)
     if candidate.emulate is not None:
         raise PlanError(
             f"variants.{candidate.name}: control: emulated compares a native cache with its emulated control, "

@@ -132,6 +132,11 @@ def generation_of(architecture: str | None) -> str | None:
     return {9: "hopper", 10: "blackwell", 12: "blackwell-rtx"}.get(major)
 
 
+def stores_fnuz(architecture: str | None) -> bool:
+    """Whether FP8 is e4m3fnuz on this GPU: on AMD's gfx94, such as an MI300 (`is_fp8_fnuz`, vllm/platforms/rocm.py)."""
+    return architecture is not None and "gfx94" in architecture
+
+
 def stored_dtype(dtype: str, shape: Shape, device: str) -> str | None:
     """Return the dtype that layers of `shape` really get on `device`; None where no backend takes `dtype`."""
     for support in SUPPORT:

@@ -61,7 +61,7 @@ class IntCodec(Codec):
 
 @dataclass(frozen=True)
 class FloatCodec(Codec):
-    """An 8-bit float of the OCP FP8 specification, rounded to nearest even.
+    """An 8-bit float of the OCP FP8 specification, or of AMD's gfx94, rounded to nearest even.
 
     A magnitude beyond max_code becomes max_code (CUDA's ``__NV_SATFINITE``). Torch's own cast gives NaN (e4m3) or
     infinity (e5m2) there. A tensor has scale 1.0 where none is given, as in vLLM without scales in the checkpoint.
@@ -80,4 +80,6 @@ INT8 = IntCodec("int8", 127.0)
 INT4 = IntCodec("int4", 7.0)
 INT2 = IntCodec("int2", 1.0)
 FP8_E4M3 = FloatCodec("fp8_e4m3", 448.0, "float8_e4m3fn")
+# What vLLM's fp8 is on gfx94 (`is_fp8_fnuz` in vllm/platforms/rocm.py): another exponent bias, and no negative zero.
+FP8_E4M3FNUZ = FloatCodec("fp8_e4m3fnuz", 240.0, "float8_e4m3fnuz")
 FP8_E5M2 = FloatCodec("fp8_e5m2", 57344.0, "float8_e5m2")

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from kveval.errors import nearest
 from kveval.formats.cache_dtype import CacheDtype, FixedLayout, Layout, Rounding
-from kveval.formats.codec import FP8_E4M3, FP8_E5M2, INT2, INT4, INT8, Codec
+from kveval.formats.codec import FP8_E4M3, FP8_E4M3FNUZ, FP8_E5M2, INT2, INT4, INT8, Codec
 
 _EMULATED_ONLY = "kveval only emulates it: a bfloat16 cache stores the rounded numbers and saves no memory"
 _PER_HEAD = "float32 per token and head"
@@ -85,6 +85,10 @@ _ENTRIES = (
     # vllm/v1/attention/ops/ultraquant/format.py; it skips the same layers as TurboQuant (vllm/engine/arg_utils.py).
     replace(
         _TURBOQUANT_4BIT, name="ultraquant_4bit", scales="a power of two per 32 values"
+    ),
+    CacheDtype(
+        "fp8_e4m3fnuz", 8, "per_tensor", "per tensor",
+        rounding=Rounding(FP8_E4M3FNUZ, "per_tensor", 1.0), unsized=_EMULATED_ONLY, is_in_vllm=False,
     ),
     CacheDtype("int4", 4, "dynamic", _PER_HEAD, rounding=Rounding(INT4), unsized=_EMULATED_ONLY, is_in_vllm=False),
     CacheDtype("int2", 2, "dynamic", _PER_HEAD, rounding=Rounding(INT2), unsized=_EMULATED_ONLY, is_in_vllm=False),

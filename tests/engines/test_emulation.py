@@ -94,6 +94,30 @@ def test_what_would_not_round_is_refused(
         check_emulated(emulated(**emulate), model(**config), HERE, flags)
 
 
+@pytest.mark.parametrize(
+    ("kind", "flags", "backend"),
+    [
+        ("rocm", {}, "ROCM_ATTN"),
+        ("rocm", {"attention-backend": "ROCM_AITER_FA"}, "ROCM_AITER_FA"),
+        ("rocm", {"attention-backend": "TRITON_ATTN"}, None),
+        ("rocm", {"attention-backend": "ROCM_AITER_UNIFIED_ATTN"}, None),
+        ("cuda", {}, None),
+        ("cuda", {"attention-backend": "FLASH_ATTN_DIFFKV"}, "FLASH_ATTN_DIFFKV"),
+    ],
+)
+def test_a_backend_that_reads_what_it_has_not_stored_is_refused(
+    model: Callable[..., Model], kind: str, flags: dict[str, Any], backend: str | None
+) -> None:
+    here = Installation((), Device(kind), has_emulation=True)
+    if backend is None:
+        check_emulated(emulated(), model(), here, flags)
+        return
+    with pytest.raises(
+        PlanError, match=rf"attention backend {backend} reads; use: attention-backend TRITON_ATTN in engine"
+    ):
+        check_emulated(emulated(), model(), here, flags)
+
+
 def test_emulation_needs_the_plugin(model: Callable[..., Model]) -> None:
     with pytest.raises(PlanError, match=r"variants\.mine: emulation needs kveval's plugin"):
         check_emulated(emulated(), model(), Installation((), GPU), {})

@@ -118,10 +118,24 @@ def test_emulation_on_a_quantized_cache_is_refused() -> None:
 def test_a_control_is_the_baselines_engine_with_the_candidates_format(dtype: str) -> None:
     baseline = resolve(variant({"name": "b", "kv_cache_dtype": "bfloat16", "engine_args": {"x": 1}}), GPU, "baseline")
     candidate = resolved({"name": "c", "kv_cache_dtype": dtype, "engine_args": {"x": 2}}, GPU)
-    made = emulated_control(candidate, baseline)
+    made = emulated_control(candidate, baseline, GPU)
     assert (made.name, made.role, made.of, made.kv_cache_dtype) == ("c-control", "control", "c", "bfloat16")
     assert made.config == baseline.config
     assert made.emulate == emulation_of(dtype)
+
+
+@pytest.mark.parametrize(("dtype", "granularity"), [("fp8", "per_tensor"), ("fp8_per_token_head", "per_token_head")])
+def test_a_control_rounds_to_what_the_device_stores(dtype: str, granularity: str) -> None:
+    mi300, mi350 = (Device("rocm", architecture=name) for name in ("gfx942:sramecc+:xnack-", "gfx950"))
+    baseline = resolve(configured().variant("bf16"), mi300, "baseline")
+    candidate = resolved(dtype, mi300)
+    formats = {}
+    for device in (mi300, mi350):
+        made = emulated_control(candidate, baseline, device).emulate
+        assert made is not None
+        assert made.granularity == granularity
+        formats[device.architecture] = made.format
+    assert formats == {"gfx942:sramecc+:xnack-": "fp8_e4m3fnuz", "gfx950": "fp8_e4m3"}
 
 
 @pytest.mark.parametrize(
@@ -135,7 +149,7 @@ def test_a_control_is_the_baselines_engine_with_the_candidates_format(dtype: str
 def test_what_has_no_control(given: Any, device: Device, message: str) -> None:
     baseline = resolve(variant({"name": "b", "kv_cache_dtype": "bfloat16"}), device, "baseline")
     with pytest.raises(PlanError, match=message):
-        emulated_control(resolved(given, device), baseline)
+        emulated_control(resolved(given, device), baseline, device)
 
 
 def follows(given: Any, model_dtype: str | None, role: str = "candidate") -> str:
@@ -153,7 +167,7 @@ def test_a_baseline_and_what_is_emulated_store_what_the_model_computes(model_dty
     assert resolve(variant("int8"), CPU, "candidate", model_dtype).kv_cache_dtype == stored
     native = resolve(variant("fp8"), GPU, "candidate", model_dtype)
     assert (native.kv_cache_dtype, native.storage) == ("fp8", "native")
-    assert emulated_control(native, baseline).kv_cache_dtype == stored
+    assert emulated_control(native, baseline, GPU).kv_cache_dtype == stored
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def _resolved(
     device = installation.device
     baseline = resolved(config.variant(config.baseline), "baseline")
     candidates = [resolved(one, "candidate") for one in config.variants if one.name != config.baseline]
-    controls = [emulated_control(candidate, baseline) for candidate in candidates if candidate.config.control]
+    controls = [emulated_control(candidate, baseline, device) for candidate in candidates if candidate.config.control]
     again = []
     if config.aa_share > 0:
         again = [replace(baseline, name=f"{baseline.name}-aa", role="aa", of=baseline.name)]
