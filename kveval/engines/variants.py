@@ -12,9 +12,6 @@ from kveval.formats.registry import CACHE_DTYPES, CPU_DTYPES, find_dtype, is_mod
 from kveval.models.dtype import DEVICE_DTYPES
 from kveval.run.manifest import Role
 
-LEAST_CAPACITY_RATIO = 1.3
-"""A quantized cache that holds fewer times the tokens of a 16-bit one is not what it is said to be."""
-
 
 @dataclass(frozen=True, slots=True)
 class Device:
@@ -78,9 +75,9 @@ class ResolvedVariant:
 
     @property
     def expected_capacity_ratio(self) -> float | None:
-        """How many times the tokens of a 16-bit cache this cache should hold, without its scales.
+        """How many times the tokens of a 16-bit cache this cache should hold, of a model whose layers are not known.
 
-        None where the cache is not quantized, or kveval does not know its dtype.
+        Without its scales. None where the cache is not quantized, or kveval does not know its dtype.
         """
         entry = CACHE_DTYPES.get(self.kv_cache_dtype)
         return 16 / entry.bits if self.is_natively_quantized and entry and entry.bits else None

@@ -17,7 +17,7 @@ from kveval.formats.cache_dtype import CacheDtype
 from kveval.memory.architecture import Architecture
 from kveval.memory.budget import GIB
 from kveval.memory.formats import token_bytes
-from kveval.memory.layers import Layer, StateLayer
+from kveval.memory.layers import AttentionLayer, Layer, StateLayer
 
 # Asynchronous scheduling has two batches under way (`max_concurrent_batches`, vllm/config/vllm.py): vLLM's default on
 # GPU. It is off on CPU (vllm/platforms/cpu.py).
@@ -144,17 +144,41 @@ class BlockPool:
         return cache_bytes // self.block_bytes
 
 
-def make_pool(architecture: Architecture, dtype: CacheDtype, settings: EngineSettings) -> BlockPool:
-    """Return the pool that vLLM makes for `architecture` in `dtype`."""
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Layers that are left in the model's own dtype (``--kv-cache-dtype-skip-layers``).
+
+    Attributes:
+        dtype: the model's own.
+        positions: numbers of decoder layers, from 0.
+        is_sliding: whether every layer with a sliding window is one of them.
+    """
+
+    dtype: CacheDtype
+    positions: frozenset[int] = frozenset()
+    is_sliding: bool = False
+
+    def has(self, layer: AttentionLayer) -> bool:
+        return layer.position in self.positions or (self.is_sliding and layer.span == "sliding")
+
+
+def make_pool(
+    architecture: Architecture, dtype: CacheDtype, settings: EngineSettings, skipped: Skipped | None = None
+) -> BlockPool:
+    """Return the pool that vLLM makes for `architecture` in `dtype`, `skipped` layers apart."""
+
+    def bytes_of(layer: AttentionLayer) -> int:
+        return token_bytes(skipped.dtype if skipped and skipped.has(layer) else dtype, layer)
+
     block_tokens = settings.block_tokens_of(architecture)
-    largest = max(token_bytes(dtype, layer) for layer in architecture.attention)
+    largest = max(map(bytes_of, architecture.attention))
     states = [layer.state_bytes for layer in architecture.layers if isinstance(layer, StateLayer)]
     if states:
         block_tokens = _aligned(architecture, max(states), largest, block_tokens, settings.device)
     pages = [
         _Page(layer, block_tokens, largest * block_tokens)
         if isinstance(layer, StateLayer)
-        else _Page(layer, block_tokens, token_bytes(dtype, layer) * block_tokens)
+        else _Page(layer, block_tokens, bytes_of(layer) * block_tokens)
         for layer in architecture.layers
     ]
     if len({page.type() for page in pages}) == 1:

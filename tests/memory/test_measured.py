@@ -18,7 +18,7 @@ from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm.engine import VLLMEngine
 from kveval.engines.vllm.installation import find_vllm
 from kveval.memory.budget import GIB
-from kveval.memory.measured import CapacityComparison, compare_capacity
+from kveval.memory.measured import CapacityComparison, compare_capacity, expected_ratio, gains_too_little
 from kveval.models.demo import DEMO_MODELS
 from kveval.run.facts import Facts
 
@@ -44,6 +44,60 @@ def test_theory_meets_the_servers_own_capacity(server: dict[str, Any]) -> None:
     assert compared.reason is None
     assert compared.measured_tokens == server["tokens"]
     assert abs(compared.difference_percent) < 0.01
+
+
+def on_gpu(dtype: str, window: int, **changes: Any) -> Facts:
+    return facts(
+        effective_cache_dtype=dtype, max_model_len=window, device="cuda", block_size=None, max_num_batched_tokens=8192,
+        **changes,
+    )  # fmt: skip
+
+
+def expected(name: str, window: int = 8192, dtype: str = "fp8", **changes: Any) -> float:
+    found = expected_ratio(published_config(name), name, on_gpu(dtype, window, **changes), on_gpu("bfloat16", window))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "window", "least", "most"),
+    [
+        ("llama-3.1-8b", 8192, 2.0, 2.0),
+        # State is not quantized: the shorter the window, the more it counts.
+        ("qwen3-next-80b-a3b", 2048, 1.1, 1.4),
+        ("qwen3-next-80b-a3b", 8192, 1.3, 1.8),
+        ("qwen3-next-80b-a3b", 262144, 1.9, 2.0),
+        ("gemma-3-27b", 32768, 1.9, 2.1),
+    ],
+)
+def test_what_fp8_should_hold(name: str, window: int, least: float, most: float) -> None:
+    assert least <= round(expected(name, window), 3) <= most
+
+
+def test_skipped_layers_take_what_they_took_before() -> None:
+    # Two of 32 layers: 32 / (30 / 2 + 2).
+    assert expected("llama-3.1-8b", skip_layers="['0', '31']") == pytest.approx(32 / 17, rel=0.03)
+    assert expected("llama-3.1-8b", skip_layers="[]") == 2
+    assert expected("gemma-3-27b", 32768, skip_layers="['sliding_window']") < expected("gemma-3-27b", 32768)
+
+
+def test_less_memory_holds_less() -> None:
+    ours, theirs = on_gpu("fp8", 8192, kv_cache_gib=30.0), on_gpu("bfloat16", 8192, kv_cache_gib=40.0)
+    assert expected_ratio(published_config("llama-3.1-8b"), "m", ours, theirs) == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize(("dtype", "name"), [("turboquant_4bit_nc", "llama-3.1-8b"), ("fp8_ds_mla", "llama-3.1-8b")])
+def test_what_cannot_be_sized_has_no_expectation(dtype: str, name: str) -> None:
+    assert expected_ratio(published_config(name), name, on_gpu(dtype, 8192), on_gpu("bfloat16", 8192)) is None
+
+
+@pytest.mark.parametrize(
+    ("ratio", "expected", "too_little"),
+    [(1.29, 2.0, True), (1.3, 2.0, False), (1.14, 1.14, False), (1.04, 1.14, True), (1.0, 1.38, True),
+     (1.0, 1.02, False), (1.8, 4.0, True), (0.9, 1.0, False)],
+)  # fmt: skip
+def test_a_cache_that_gained_too_little(ratio: float, expected: float, too_little: bool) -> None:
+    assert gains_too_little(ratio, expected) == too_little
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from kveval.engines.openai.probe import DialectProbe, LostServerError, NoPromptE
 from kveval.engines.openai.requests import Requests
 from kveval.engines.variants import ResolvedVariant
 from kveval.errors import EngineError, FactsError
+from kveval.memory.measured import expected_ratio
 from kveval.models.cache_scheme import checkpoint_cache_dtype
 from kveval.run.facts import Facts, Finding
 
@@ -151,8 +152,10 @@ class AttachedEngine:
         return facts.model_copy(update=texts)
 
     def findings(self, facts: Facts, baseline: Facts | None) -> list[Finding]:
-        checkpoint_dtype = checkpoint_cache_dtype(self._plan.models[self.variant.name].path)
-        return judge_attached(facts, self.variant, baseline, self._refusals, checkpoint_dtype)
+        model = self._plan.models[self.variant.name]
+        expected = expected_ratio(model.config, str(model.path), facts, baseline) if baseline is not None else None
+        checkpoint_dtype = checkpoint_cache_dtype(model.path)
+        return judge_attached(facts, self.variant, baseline, self._refusals, checkpoint_dtype, expected)
 
     async def stop(self) -> None:
         """Does nothing: the server is not ours."""

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from kveval.engines.base import auto_finding, cache_findings, changed_findings
-from kveval.engines.variants import LEAST_CAPACITY_RATIO, ResolvedVariant
+from kveval.engines.variants import ResolvedVariant
 from kveval.formats.registry import CPU_DTYPES, is_same_format, is_unquantized
+from kveval.memory.measured import gains_too_little
 from kveval.run.facts import Facts, Finding
 
 _LACKING: dict[str, tuple[Literal["info", "warning"], str]] = {
@@ -32,6 +33,7 @@ def judge_attached(
     baseline: Facts | None,
     refusals: Mapping[str, str] | None = None,
     checkpoint_dtype: str | None = None,
+    expected_ratio: float | None = None,
 ) -> list[Finding]:
     """Returns what a reviewer must know. An error means that the variant must not be measured.
 
@@ -41,6 +43,8 @@ def judge_attached(
     Args:
         refusals: what the server said when it refused something, by the names in `facts.lacks`.
         checkpoint_dtype: the cache dtype that vLLM makes of auto for the checkpoint at hand. None if it makes none.
+        expected_ratio: how many times the baseline's tokens the cache of the model at hand should hold. None if kveval
+            cannot tell.
     """
     return [
         *_declared_findings(facts),
@@ -48,7 +52,7 @@ def judge_attached(
         *_unknown_findings(facts, variant),
         *cache_findings(facts, variant),
         *_asking_findings(facts, variant, refusals or {}),
-        *(_compared_findings(facts, variant, baseline) if baseline is not None else ()),
+        *(_compared_findings(facts, variant, baseline, expected_ratio) if baseline is not None else ()),
     ]
 
 
@@ -155,13 +159,15 @@ def _said(refusals: Mapping[str, str], name: str) -> str:
     return f" ({refusals[name]})" if name in refusals else ""
 
 
-def _compared_findings(facts: Facts, variant: ResolvedVariant, baseline: Facts) -> Iterator[Finding]:
-    ratio = facts.kv_capacity_ratio
-    if variant.is_natively_quantized and ratio is not None and ratio < LEAST_CAPACITY_RATIO:
+def _compared_findings(
+    facts: Facts, variant: ResolvedVariant, baseline: Facts, expected_ratio: float | None
+) -> Iterator[Finding]:
+    ratio, expected = facts.kv_capacity_ratio, expected_ratio or variant.expected_capacity_ratio or 2.0
+    if variant.is_natively_quantized and ratio is not None and gains_too_little(ratio, expected):
         yield Finding.warning(
             "capacity_unchanged",
             f"the cache holds {ratio:.2f} times the baseline's tokens, and a native {variant.kv_cache_dtype} cache "
-            f"about {variant.expected_capacity_ratio or 2.0:.1f} times as many in the same memory: the servers have "
+            f"about {expected:.1f} times as many in the same memory: the servers have "
             "different memory, or the format is not what it is said to be",
         )
     keys = ("attention_backend", "engine_version", "max_model_len", "prompt_form")

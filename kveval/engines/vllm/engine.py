@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import tempfile
@@ -25,8 +26,10 @@ from kveval.engines.vllm import facts as engine_facts
 from kveval.engines.vllm.failures import memory_is_held, why_it_died
 from kveval.engines.vllm.findings import judge_facts
 from kveval.engines.vllm.log import status_of
-from kveval.errors import EngineError, UsageError
+from kveval.errors import ConfigError, EngineError, UsageError
+from kveval.memory.measured import expected_ratio
 from kveval.models.cache_scheme import checkpoint_cache_dtype
+from kveval.models.config_file import read_config
 from kveval.run.facts import Facts, Finding
 
 # How long to wait for memory that an engine which was stopped has not released yet.
@@ -176,7 +179,22 @@ class VLLMEngine:
         )
 
     def findings(self, facts: Facts, baseline: Facts | None) -> list[Finding]:
-        return judge_facts(facts, self.variant, baseline, checkpoint_cache_dtype(self.model))
+        return judge_facts(
+            facts, self.variant, baseline, checkpoint_cache_dtype(self.model), self._expected_ratio(facts, baseline)
+        )
+
+    def _expected_ratio(self, facts: Facts, baseline: Facts | None) -> float | None:
+        given = self._arguments
+        if baseline is None:
+            return None
+        if given.get("num-gpu-blocks-override") is not None:
+            # The number of blocks is given: the format changes what they take, and not what they hold.
+            return 1.0
+        ranks = str(given.get("tensor-parallel-size", 1))
+        with contextlib.suppress(ConfigError):
+            config = read_config(self.model / "config.json")
+            return expected_ratio(config, str(self.model), facts, baseline, int(ranks) if ranks.isdigit() else 1)
+        return None
 
     async def stop(self) -> None:
         await self.process.stop()

@@ -5,24 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kveval.engines.base import auto_finding, cache_findings, changed_findings
-from kveval.engines.variants import LEAST_CAPACITY_RATIO, ResolvedVariant
+from kveval.engines.variants import ResolvedVariant
 from kveval.formats.backends import is_stored_as
 from kveval.formats.registry import CACHE_DTYPES, CPU_DTYPES, is_model_dtype, is_same_format, is_unquantized
+from kveval.memory.measured import gains_too_little
 from kveval.run.facts import Facts, Finding
+
+_CAPACITY_TOLERANCE = 0.1
 
 
 def judge_facts(
-    facts: Facts, variant: ResolvedVariant, baseline: Facts | None, checkpoint_dtype: str | None = None
+    facts: Facts,
+    variant: ResolvedVariant,
+    baseline: Facts | None,
+    checkpoint_dtype: str | None = None,
+    expected_ratio: float | None = None,
 ) -> list[Finding]:
     """Returns what a reviewer must know. An error means that the variant must not be measured.
 
     Args:
         checkpoint_dtype: the cache dtype that vLLM makes of auto for this checkpoint. None if it makes none.
+        expected_ratio: how many times the baseline's tokens the cache of this model should hold. None if kveval cannot
+            tell.
     """
     return [
         *_dtype_findings(facts, variant, checkpoint_dtype),
         *_emulation_findings(facts),
-        *(_compared_findings(facts, variant, baseline) if baseline is not None else ()),
+        *(_compared_findings(facts, variant, baseline, expected_ratio) if baseline is not None else ()),
         *cache_findings(facts, variant),
         *_speculation_findings(facts, variant),
     ]
@@ -96,14 +105,23 @@ def _emulation_findings(facts: Facts) -> Iterator[Finding]:
         yield Finding.error("emulation_partial", message)
 
 
-def _compared_findings(facts: Facts, variant: ResolvedVariant, baseline: Facts) -> Iterator[Finding]:
-    ratio, expected = facts.kv_capacity_ratio, variant.expected_capacity_ratio
-    if expected is not None and ratio is not None and ratio < LEAST_CAPACITY_RATIO:
-        yield Finding.error(
-            "capacity_unchanged",
-            f"the cache holds {ratio:.2f} times the baseline's tokens: a native {variant.kv_cache_dtype} cache holds "
-            f"about {expected:.1f} times as many",
-        )
+def _compared_findings(
+    facts: Facts, variant: ResolvedVariant, baseline: Facts, expected_ratio: float | None
+) -> Iterator[Finding]:
+    ratio, expected = facts.kv_capacity_ratio, expected_ratio or variant.expected_capacity_ratio
+    if variant.is_natively_quantized and expected is not None and ratio is not None:
+        holds = f"the cache holds {ratio:.2f} times the baseline's tokens"
+        if gains_too_little(ratio, expected):
+            yield Finding.error(
+                "capacity_unchanged",
+                f"{holds}: a native {variant.kv_cache_dtype} cache holds about {expected:.2f} times as many",
+            )
+        elif expected_ratio is not None and abs(ratio / expected_ratio - 1) > _CAPACITY_TOLERANCE:
+            yield Finding.warning(
+                "capacity_unexpected",
+                f"{holds}, {expected_ratio:.2f} times as many were expected: another memory for the cache, or layers "
+                "that are stored otherwise",
+            )
     keys = ("attention_backend", "engine_version", "execution", "model_dtype", "max_model_len")
     yield from changed_findings(facts, baseline, keys)
 

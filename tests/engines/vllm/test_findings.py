@@ -163,11 +163,29 @@ def test_an_emulated_variant_saves_no_memory_and_must_be_live() -> None:
         assert codes(dead, variant("int8")) == {"emulated": "info", "emulation_dead": "error"}
 
 
+@pytest.mark.parametrize(
+    ("ratio", "expected", "found"),
+    [
+        (1.14, 1.14, {}),
+        (1.02, 1.14, {"capacity_unchanged": "error"}),
+        (1.6, 2.0, {"capacity_unexpected": "warning"}),
+        (1.95, 2.0, {}),
+        (1.0, 1.0, {}),
+        (2.0, None, {}),
+    ],
+)
+def test_capacity_is_compared_with_what_this_model_should_gain(
+    ratio: float, expected: float | None, found: dict[str, str]
+) -> None:
+    findings = judge_facts(facts(kv_capacity_ratio=ratio), variant(), BASELINE, expected_ratio=expected)
+    assert {finding.code: finding.level for finding in findings} == found
+
+
 def test_messages_name_both_sides() -> None:
     findings = judge_facts(facts(effective_cache_dtype="bfloat16", kv_capacity_ratio=1.02), variant(), BASELINE)
     assert [finding.message for finding in findings] == [
         "fp8 was asked for, the server stores bfloat16",
-        "the cache holds 1.02 times the baseline's tokens: a native fp8 cache holds about 2.0 times as many",
+        "the cache holds 1.02 times the baseline's tokens: a native fp8 cache holds about 2.00 times as many",
     ]
 
 
