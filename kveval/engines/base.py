@@ -145,8 +145,8 @@ def cache_findings(facts: Facts, variant: ResolvedVariant) -> Iterator[Finding]:
     """Reports what the cache dtype's name alone does not tell."""
     if facts.scales == "1.0" and variant.role == "candidate":
         yield Finding.warning("scales_1", "K and V scales are all 1.0: the checkpoint has no calibrated scales")
-    if facts.skip_layers not in (None, "", "[]"):
-        yield Finding.warning("skip_layers", f"layers left unquantized: {facts.skip_layers}")
+    if facts.skipped_layers:
+        yield Finding.warning("skip_layers", f"layers left unquantized: {' '.join(facts.skipped_layers)}")
     if facts.prefix_caching is False:
         yield Finding.warning("no_prefix_caching", "prefix caching is off: every question pays its own prefill")
 

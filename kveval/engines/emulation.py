@@ -9,7 +9,7 @@ from kveval.engines.base import Installation
 from kveval.engines.plugin.emulation import EMULATED_BACKENDS, SPLITS_TOKENS, not_calibrated
 from kveval.engines.variants import Device, ResolvedVariant
 from kveval.engines.vllm.limits import pinned_backend
-from kveval.errors import ConfigError, PlanError, UsageError
+from kveval.errors import PlanError, UsageError
 from kveval.memory.architecture import read_architecture
 from kveval.models.checkpoint import Model
 from kveval.run.facts import Finding
@@ -62,7 +62,7 @@ def _check_layers(where: str, layers: Sequence[int] | None, model: Model) -> Non
         raise PlanError(f"{where}.layers: {max(layers)} is not a layer of the model; use: 0 to {count - 1}")
     try:
         architecture = read_architecture(model.config, str(model.path))
-    except (ConfigError, UsageError):
+    except UsageError:
         return
     if architecture.is_latent:
         raise PlanError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -101,8 +100,8 @@ def _theory(config: Mapping[str, Any], source: str, facts: Facts, cache_bytes: i
 
 
 def _skipped(facts: Facts, own: CacheDtype) -> Skipped | None:
-    """Return the layers that the server says it skips: a list, written as Python writes it."""
-    names = re.findall(r"[\w-]+", facts.skip_layers or "")
+    """Return the layers that the server says it skips."""
+    names = facts.skipped_layers
     if not names:
         return None
     return Skipped(own, frozenset(int(name) for name in names if name.isdigit()), "sliding_window" in names)

@@ -23,6 +23,18 @@ def checkpoint_cache_dtype(folder: Path) -> str | None:
     return next(filter(None, map(_dtype, _quantization_configs(folder))), None)
 
 
+def leaves_scales_unread(folder: Path) -> bool:
+    """Whether vLLM loads no scales of K and V, even if the weight files have some: no quantization asks for them.
+
+    They then stay at 1.0 (`process_weights_after_loading` of `Attention`, vllm/model_executor/layers/attention/
+    attention.py). A folder without a config.json tells nothing.
+    """
+    if not (folder / "config.json").is_file():
+        return False
+    methods = [str(config.get("quant_method", "modelopt")) for config in _quantization_configs(folder)]
+    return not any(method.startswith((*_WITH_SCALES, "compressed-tensors")) for method in methods)
+
+
 def has_fp8_scales(folder: Path) -> bool:
     """Whether vLLM reads scales of K and V for this checkpoint, which makes it FP8 for its cache.
 

@@ -28,7 +28,12 @@ from kveval.models.folder import (
 
 _MOST_HEADER_BYTES = 100_000_000
 _SIZE_BYTES = 8
-_SCALES = (".k_scale", ".v_scale", ".kv_scale")
+# `maybe_remap_kv_scale_name` in vllm/model_executor/model_loader/weight_utils.py, and `get_cache_scale_mapper` in
+# vllm/model_executor/layers/quantization/quark/quark.py.
+_SCALES = (
+    ".k_scale", ".v_scale", ".kv_scale", ".k_cache.scale", ".v_cache.scale", ".k_proj.output_scale",
+    ".v_proj.output_scale",
+)  # fmt: skip
 _FORMATS = (("model.safetensors.index.json", "*.safetensors"), ("pytorch_model.bin.index.json", "*.bin"))
 _SHARD = re.compile(r"(.+)-(\d{5,6})-of-(\d{5,6})(\.\w+)")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -84,6 +85,11 @@ class Facts(BaseModel):
     def is_established(self) -> bool:
         """Whether the engine has answered at all."""
         return self.storage is not None
+
+    @property
+    def skipped_layers(self) -> list[str]:
+        """The names in `skip_layers`, a list as Python writes it: numbers of layers, or kinds of them."""
+        return re.findall(r"[\w-]+", self.skip_layers or "")
 
     @property
     def is_emulated(self) -> bool:

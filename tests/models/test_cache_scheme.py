@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kveval.models.cache_scheme import checkpoint_cache_dtype, has_fp8_scales
+from kveval.models.cache_scheme import checkpoint_cache_dtype, has_fp8_scales, leaves_scales_unread
 
 FP8 = {"num_bits": 8, "type": "float", "dynamic": False, "strategy": "tensor", "symmetric": True}
 
@@ -60,6 +60,22 @@ def test_modelopt_may_say_it_in_a_file_of_its_own(tmp_path: Path) -> None:
 def test_checkpoints_whose_cache_vllm_takes_for_fp8(tmp_path: Path, config: dict[str, Any], scales: bool) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"quantization_config": config}))
     assert has_fp8_scales(tmp_path) == scales
+
+
+@pytest.mark.parametrize(
+    ("config", "unread"),
+    [
+        ({}, True),
+        ({"quantization_config": {"quant_method": "awq"}}, True),
+        ({"quantization_config": {"quant_method": "fp8"}}, False),
+        ({"quantization_config": {"quant_method": "quark"}}, False),
+        ({"quantization_config": {"quant_method": "compressed-tensors"}}, False),
+    ],
+)
+def test_scales_that_vllm_does_not_load(tmp_path: Path, config: dict[str, Any], unread: bool) -> None:
+    assert not leaves_scales_unread(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert leaves_scales_unread(tmp_path) == unread
 
 
 def test_a_folder_that_cannot_be_read_asks_for_nothing(tmp_path: Path) -> None:

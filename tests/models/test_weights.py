@@ -126,3 +126,18 @@ def test_scales_in_a_checkpoint_are_counted(tmp_path: Path) -> None:
     attention = "model.layers.0.self_attn"
     write_safetensors(tmp_path / "b.safetensors", [f"{attention}.k_scale", f"{attention}.v_scale", "w.weight_scale"])
     assert count_scales(tmp_path) == 2
+
+
+@pytest.mark.parametrize(
+    ("names", "count"),
+    [
+        (["layers.0.self_attn.k_proj.k_scale", "layers.0.self_attn.v_proj.v_scale"], 2),
+        # Quark
+        (["layers.0.self_attn.k_proj.output_scale", "layers.0.self_attn.q_proj.output_scale"], 1),
+        (["layers.0.self_attn.k_cache.scale", "layers.0.self_attn.v_cache.scale"], 2),
+        (["layers.0.mlp.down_proj.output_scale", "layers.0.self_attn.k_proj.weight_scale"], 0),
+    ],
+)
+def test_scales_of_k_and_v_by_every_name(tmp_path: Path, names: list[str], count: int) -> None:
+    write_safetensors(tmp_path / "model.safetensors", names)
+    assert count_scales(tmp_path) == count

@@ -13,6 +13,7 @@ from kveval.engines.plugin.emulation import EmulationSpec, parse_log
 from kveval.engines.variants import ResolvedVariant
 from kveval.engines.vllm.log import log_facts, scales_are_1, speculative_method
 from kveval.formats.registry import CACHE_DTYPES
+from kveval.models.cache_scheme import leaves_scales_unread
 from kveval.models.weights import count_scales
 from kveval.run.facts import Facts, Scales
 
@@ -50,7 +51,7 @@ def scales_in_force(variant: ResolvedVariant, effective_dtype: str | None, model
         return "unknown"
     if entry.scaling != "per_tensor":
         return entry.scaling
-    if scales_are_1(log):
+    if scales_are_1(log) or leaves_scales_unread(model):
         return "1.0"
     found = count_scales(model)
     return "unknown" if found is None else "calibrated" if found else "1.0"

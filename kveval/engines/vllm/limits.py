@@ -6,17 +6,20 @@ Read from the source of vLLM 0.32, not run. What the engine on a CPU stores is c
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from kveval.engines.variants import Device, ResolvedVariant, emulated_alternative
-from kveval.errors import ConfigError, PlanError, UsageError
+from kveval.errors import PlanError, UsageError
 from kveval.formats.backends import READ_AS_E4M3, Shape, generation_of, is_listed, is_stored_on, stored_dtype
 from kveval.formats.registry import CACHE_DTYPES
-from kveval.memory.architecture import read_architecture
+from kveval.memory.architecture import Architecture, read_architecture
 from kveval.memory.formats import shapes_of
 from kveval.models.cache_scheme import has_fp8_scales
 from kveval.models.checkpoint import Model
+
+_SKIPPED = "kv-cache-dtype-skip-layers"
 
 
 def check_storage(variant: ResolvedVariant, model: Model, flags: Mapping[str, Any], device: Device) -> None:
@@ -33,6 +36,30 @@ def check_storage(variant: ResolvedVariant, model: Model, flags: Mapping[str, An
         raise PlanError(
             f"variants.{variant.name}: kv_cache_dtype: {reason}, or emulated: {emulated_alternative(dtype)}"
         )
+
+
+def check_skipped(variant: ResolvedVariant, model: Model, flags: Mapping[str, Any]) -> None:
+    """Raises PlanError if ``kv-cache-dtype-skip-layers`` names a layer that the model does not have.
+
+    vLLM says nothing of it, and quantizes the layer that was meant (`Attention`, vllm/model_executor/layers/attention/
+    attention.py).
+    """
+    given = flags.get(_SKIPPED)
+    if given is None or variant.config.endpoint is not None:
+        return
+    where = f"variants.{variant.name}: {_SKIPPED}:"
+    words = re.split(r"[\s,]+", given) if isinstance(given, str) else []
+    if len(words) > 1:
+        raise PlanError(f"{where} {given!r} is one word to vLLM, which then skips no layer; use: [{', '.join(words)}]")
+    architecture = _architecture(model)
+    if architecture is None:
+        return
+    there = {str(layer.position) for layer in architecture.attention}
+    there |= {"sliding_window"} if any(layer.span == "sliding" for layer in architecture.attention) else set()
+    for name in map(str, given if isinstance(given, list) else [given]):
+        if name not in there:
+            names = " ".join(sorted(there, key=lambda one: (not one.isdigit(), len(one), one)))
+            raise PlanError(f"{where} {name} is no layer of this model with K and V; use: some of {names}")
 
 
 def pinned_backend(flags: Mapping[str, Any]) -> str | None:
@@ -75,7 +102,12 @@ def _not_stored(dtype: str, model: Model, backend: str | None, device: Device) -
 
 def _shapes(model: Model) -> set[Shape]:
     """Returns what the model's layers store of a token; empty where kveval cannot read its architecture."""
+    architecture = _architecture(model)
+    return set() if architecture is None else shapes_of(architecture)
+
+
+def _architecture(model: Model) -> Architecture | None:
     try:
-        return shapes_of(read_architecture(model.config, str(model.path)))
-    except (ConfigError, UsageError):
-        return set()
+        return read_architecture(model.config, str(model.path))
+    except UsageError:
+        return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +14,7 @@ from kveval.engines.client.access import Access
 from kveval.engines.emulation import check_eager, check_emulated
 from kveval.engines.speculation import check_speculation
 from kveval.engines.variants import ResolvedVariant, emulated_control, resolve
-from kveval.engines.vllm.limits import check_storage
+from kveval.engines.vllm.limits import check_skipped, check_storage
 from kveval.errors import ConfigError, PlanError
 from kveval.measure.plan.limits import TokenLimit, check_load_fits
 from kveval.models.checkpoint import Model, read_model
@@ -36,8 +35,6 @@ _SET_BY_KVEVAL = {
     "spec-model": "use speculative_config of a variant",
     "spec-tokens": "use speculative_config of a variant",
 }
-# vLLM takes a text with several words for one layer's name, and says nothing.
-_TAKES_WORDS = ("kv-cache-dtype-skip-layers",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +78,7 @@ class PlannedVariants:
         check_eager(self.variants, self.installation.device, flags)
         for variant in self.variants:
             check_storage(variant, self.models[variant.name], flags[variant.name], self.installation.device)
+            check_skipped(variant, self.models[variant.name], flags[variant.name])
 
 
 def plan_variants(config: SweepConfig, installation: Installation) -> PlannedVariants:
@@ -143,16 +141,10 @@ def _check_flags(config: SweepConfig) -> None:
     places: dict[str, Mapping[str, Any]] = {"engine.args": config.engine.args}
     places |= {f"variants.{variant.name}.engine_args": variant.engine_args for variant in config.variants}
     for place, arguments in places.items():
-        for name, value in arguments.items():
+        for name in arguments:
             instead = _SET_BY_KVEVAL.get(flag_name(name))
             if instead:
                 raise PlanError(f"{place}: {name!r} is set by kveval; {instead}")
-            words = re.split(r"[\s,]+", value) if isinstance(value, str) else ()
-            if flag_name(name) in _TAKES_WORDS and len(words) > 1:
-                raise PlanError(
-                    f"{place}: {name}: {value!r} is one word to vLLM, which then skips no layer; use: "
-                    f"[{', '.join(words)}]"
-                )
 
 
 def _check_control(variant: ResolvedVariant, models: Mapping[str, Model]) -> None:

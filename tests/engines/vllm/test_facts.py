@@ -33,6 +33,10 @@ def test_scales_in_force(tmp_path: Path) -> None:
     assert scales_in_force(variant("mine", emulate=unset), "bfloat16", tmp_path, "") == "1.0"
     write_safetensors(tmp_path / "a.safetensors", ["model.layers.0.self_attn.attn.k_scale"])
     assert scales_in_force(fp8, "fp8", tmp_path, "") == "calibrated"
+    (tmp_path / "config.json").write_text("{}")
+    assert scales_in_force(fp8, "fp8", tmp_path, "") == "1.0", "vLLM loads scales only for a quantized checkpoint"
+    (tmp_path / "config.json").write_text('{"quantization_config": {"quant_method": "fp8"}}')
+    assert scales_in_force(fp8, "fp8", tmp_path, "") == "calibrated"
     assert scales_in_force(fp8, "fp8", tmp_path, "WARNING Using KV cache scaling factor 1.0 for fp8_e4m3.") == "1.0"
 
 

@@ -11,7 +11,7 @@ from support.model_configs import DENSE
 from support.variants import variant
 
 from kveval.engines.variants import Device
-from kveval.engines.vllm.limits import check_storage, pinned_backend
+from kveval.engines.vllm.limits import check_skipped, check_storage, pinned_backend
 from kveval.errors import PlanError
 from kveval.models.checkpoint import Model, read_model
 
@@ -100,6 +100,31 @@ def test_e5m2_is_not_for_a_checkpoint_in_fp8(tmp_path: Path, method: str) -> Non
 
 def test_e5m2_is_for_a_checkpoint_with_quantized_weights(tmp_path: Path) -> None:
     assert refused("fp8_e5m2", made(tmp_path, quantization_config={"quant_method": "compressed-tensors"}), H100) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([0, 3], None),
+        ("3", None),
+        (2, None),
+        ([0, 4], "4 is no layer of this model with K and V; use: some of 0 1 2 3"),
+        (["sliding_window"], "sliding_window is no layer of this model"),
+        ("0 1", r"'0 1' is one word to vLLM, which then skips no layer; use: \[0, 1\]"),
+    ],
+)
+def test_layers_that_would_be_quantized_all_the_same(model: Model, given: Any, message: str | None) -> None:
+    flags = {"kv-cache-dtype-skip-layers": given}
+    if message is None:
+        check_skipped(variant("fp8", device=H100), model, flags)
+        return
+    with pytest.raises(PlanError, match=rf"variants\.fp8: kv-cache-dtype-skip-layers: {message}"):
+        check_skipped(variant("fp8", device=H100), model, flags)
+
+
+def test_layers_with_a_window_can_be_skipped_by_name(tmp_path: Path) -> None:
+    windows = {"layer_types": ["sliding_attention", *["full_attention"] * 3], "sliding_window": 64}
+    check_skipped(variant("fp8"), made(tmp_path, **windows), {"kv-cache-dtype-skip-layers": ["sliding_window"]})
 
 
 @pytest.mark.parametrize(

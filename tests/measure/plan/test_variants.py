@@ -51,7 +51,7 @@ def test_layers_in_one_text_would_skip_nothing(plan_of: Planner, written: str) -
     one = {"name": "fp8", "engine_args": {"kv_cache_dtype_skip_layers": written}}
     with pytest.raises(
         PlanError,
-        match=r"variants\.fp8\.engine_args: kv_cache_dtype_skip_layers: '0.* is one word .*; use: \[0, 1, 27\]$",
+        match=r"variants\.fp8: kv-cache-dtype-skip-layers: '0.* is one word .*; use: \[0, 1, 27\]$",
     ):
         plan_of(variants=["bf16", one])
     plan_of(variants=["bf16", {"name": "fp8", "engine_args": {"kv_cache_dtype_skip_layers": [0, 1, 27]}}])
