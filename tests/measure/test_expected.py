@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.forcing import forcing
+from support.forcing import forcing, reading
 from support.make_run import make_record
 from support.scripted import Oracle, Reply, ScriptedEngines
 from support.sweeps import Planner, records, run
@@ -67,6 +67,37 @@ async def test_forcing_that_fails_its_check_is_a_finding_and_the_sweep_goes_on(
     assert manifest.variants["bf16"].facts.forced_decode is False
     assert [finding.code for finding in manifest.variants["bf16"].findings] == ["forced_decode_off"]
     assert all(r.expected is None and r.outcome == "correct" for r in records(tmp_path / "run", "bf16"))
+
+
+async def test_what_cannot_be_forced_is_read_token_by_token(plan_of: Planner, tmp_path: Path) -> None:
+    plan = plan_of(variants=["bf16", "int8"], samples=2, tasks=["niah_single"], aa_share=0)
+    engines = ScriptedEngines(Oracle(plan))
+    engines.force["bf16"] = (tmp_path, forcing(tmp_path, leaves_result=False))
+    engines.read = dict.fromkeys(("bf16", "int8"), reading())
+    # Only what is read alike is compared: the candidate could be forced, and is not.
+    engines.force["int8"] = (tmp_path, forcing(tmp_path))
+    manifest = await run(plan, tmp_path / "run", engines)
+    found = {name: variant.findings for name, variant in manifest.variants.items()}
+    assert [(one.level, one.code) for one in found["bf16"]] == [("warning", "forced_decode_off")]
+    assert found["bf16"][0].message.endswith("expected scores are read token by token, at temperature 1")
+    assert ("info", "stepwise") in [(one.level, one.code) for one in found["int8"]]
+    for name in ("bf16", "int8"):
+        methods = {r.expected.method for r in records(tmp_path / "run", name) if r.expected}
+        assert methods == {"stepwise"}
+
+
+async def test_a_candidate_is_not_read_token_by_token_beside_a_forced_baseline(
+    plan_of: Planner, tmp_path: Path
+) -> None:
+    plan = plan_of(variants=["bf16", "int8"], samples=2, tasks=["niah_single"], aa_share=0)
+    engines = engines_of(plan, tmp_path, bf16=-0.1, int8=-0.1)
+    folder, _ = engines.force["int8"]
+    engines.force["int8"] = (folder, forcing(folder, leaves_result=False))
+    engines.read["int8"] = reading()
+    manifest = await run(plan, tmp_path / "run", engines)
+    [finding] = [one for one in manifest.variants["int8"].findings if one.code == "forced_decode_off"]
+    assert "the baseline's are not read so" in finding.message
+    assert all(r.expected is None for r in records(tmp_path / "run", "int8"))
 
 
 @pytest.mark.parametrize(("logprob", "score"), [(-math.inf, 0.0), (math.nan, None)])

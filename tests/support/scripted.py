@@ -250,6 +250,7 @@ class ScriptedServer:
         if self.force is not None and "vllm_xargs" in body:
             return PlainTextResponse(self.force(body), media_type="text/event-stream")
         if self.read is not None and "logprob_token_ids" in body:
+            self._look_up(body["prompt"], body.get("cache_salt"))
             return PlainTextResponse(self.read(body), media_type="text/event-stream")
         self.requests.append(body)
         prompt = self._prompt(body)
@@ -432,7 +433,8 @@ class ScriptedEngines:
         options: arguments of single variants' servers.
         fail_to_start: what single variants' engines die of, from the launch with that number on (from 1).
         dead_emulation: variants whose plugin is not live.
-        force: of variants that are forced, the folder of the results and what answers; see `support.forcing`.
+        force: of variants that are forced, the folder of the results and what answers; `read`: of those that are read
+            token by token. See `support.forcing`.
     """
 
     def __init__(self, handler: Handler) -> None:
@@ -442,6 +444,7 @@ class ScriptedEngines:
         self.fail_to_start: dict[str, tuple[int, str]] = {}
         self.dead_emulation: set[str] = set()
         self.force: dict[str, tuple[Path, Callable[[dict[str, Any]], str]]] = {}
+        self.read: dict[str, Callable[[dict[str, Any]], str]] = {}
         self.servers: dict[str, ScriptedServer] = {}
         self.launches: list[str] = []
 
@@ -456,6 +459,7 @@ class ScriptedEngines:
         first, reason = self.fail_to_start.get(name, (0, ""))
         fails = bool(reason) and self.launches.count(name) >= first
         folder, server.force = self.force.get(name, (None, None))
+        server.read = self.read.get(name)
         is_live = name not in self.dead_emulation
         return ScriptedEngine(variant, server, log_path, reason if fails else None, is_live, forced_results=folder)
 

@@ -119,6 +119,7 @@ class ScriptedEndpoint(ScriptedServer):
             if name in self.lacks and name in body:
                 return JSONResponse({"error": {"message": f"unknown field {name}"}}, status_code=400)
         if self.read is not None and "logprob_token_ids" in body:
+            self._look_up(body["prompt"], body.get("cache_salt"))
             return PlainTextResponse(self.read(body), media_type="text/event-stream")
         if body.get("cache_salt") == "" and "heed" not in self.lacks:
             return JSONResponse({"error": {"message": "cache_salt must be a non-empty string"}}, status_code=400)
