@@ -99,7 +99,10 @@ def _answer(body: dict[str, Any], written: list[int], top: list[dict[int, float]
         "finish_reason": "length",
         "logprobs": {
             "tokens": [f"token_id:{token}" for token in written],
-            "top_logprobs": [{f"token_id:{token}": value for token, value in one.items()} for one in top],
+            # The engine writes null for NaN.
+            "top_logprobs": [
+                {f"token_id:{token}": None if np.isnan(value) else value for token, value in one.items()} for one in top
+            ],
         },
     }
     usage = {"prompt_tokens": len(body["prompt"]), "completion_tokens": len(written)}

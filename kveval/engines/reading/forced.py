@@ -72,6 +72,8 @@ class ForcedDecoder:
     ) -> ForcedResult:
         """Makes the engine write `token_ids` after the prompt, and returns what the model said of each.
 
+        A token at which the model's logits are not numbers has NaN. It ends nothing.
+
         Args:
             top_k: how many of the most likely tokens to keep at every step.
             read_ids: int32 [tokens, k], other tokens whose probability to read at every step.
@@ -100,7 +102,8 @@ class ForcedDecoder:
         request = EngineRequest(prompt_ids, count, cache_salt=cache_salt, ignore_eos=True, forced=forced)
         answer = await self._client.ask(request)
         try:
-            if answer.error_kind is not None:
+            # Logits that are not numbers end no forced text: the result says where they are.
+            if answer.error_kind not in (None, "non_finite"):
                 raise ForcedDecodeError(answer.error_kind, answer.error_message)
             if answer.output_token_ids != list(forced.token_ids):
                 raise ForcedDecodeError("not_forced", f"the engine wrote {answer.text[:40]!r} instead of the reference")
@@ -110,6 +113,8 @@ class ForcedDecoder:
                 raise ForcedDecodeError("no_result", f"the engine left no result of a forced text: {error}") from error
             if len(result.logprobs) != count:
                 raise ForcedDecodeError("no_result", f"{len(result.logprobs)} results for {count} forced tokens")
+            if answer.error_kind == "non_finite" and np.isfinite(result.logprobs).all():
+                raise ForcedDecodeError(answer.error_kind, answer.error_message)
             return result, answer
         finally:
             ForcedResult.remove(self._folder, forced.name)

@@ -18,6 +18,7 @@ from kveval.run.divergence import DivergenceFolder, DivergenceText, Reading, Tex
 from kveval.run.manifest import Role, VariantRun
 
 _CONFIDENCE = 0.95
+_FINDINGS = ("no_forced_decode", "forced_decode_off", "stepwise")
 _NOT_KNOWN, _ANSWER, _AFTER_ANSWER = range(3)
 
 
@@ -178,7 +179,7 @@ def _why_missing(folder: DivergenceFolder, variant: VariantRun, text: Divergence
     if failure is not None:
         return failure
     if variant.facts.is_established and not variant.facts.forced_decode:
-        codes = [one.code for one in variant.findings if one.code in ("no_forced_decode", "forced_decode_off")]
+        codes = [one.code for one in variant.findings if one.code in _FINDINGS]
         return "outputs cannot be forced on its server" + (f" (finding {codes[0]})" if codes else "")
     return incomplete_reason(variant) or "not measured"
 

@@ -41,6 +41,17 @@ async def test_the_probabilities_are_those_the_processor_left(tmp_path: Path) ->
     assert not any(tmp_path.iterdir())  # noqa: ASYNC240
 
 
+async def test_a_logit_that_is_not_a_number_is_a_result_and_not_the_end_of_the_text(tmp_path: Path) -> None:
+    found = await force(tmp_path, forcing(tmp_path, lambda token: np.nan if token == 2 else -0.5), [4, 2, 4])
+    np.testing.assert_array_equal(found, [-0.5, np.nan, -0.5])
+
+
+async def test_an_answer_without_numbers_whose_result_has_them_is_not_believed(tmp_path: Path) -> None:
+    with pytest.raises(ForcedDecodeError, match="non-finite") as caught:
+        await force(tmp_path, forcing(tmp_path, reported=lambda _: np.nan), [4, 2])
+    assert caught.value.kind == "non_finite"
+
+
 async def test_other_tokens_are_read_at_the_ids_that_another_engine_found(tmp_path: Path) -> None:
     logits = np.random.default_rng(0).standard_normal((2, 9))
     rows = {4: logits[0], 2: logits[1]}

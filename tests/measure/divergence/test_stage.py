@@ -158,6 +158,31 @@ async def test_resume_reads_what_is_missing_or_broken_and_nothing_else(
     assert all(folder.read("fp8", one.text_id) is not None for one in plan.texts)
 
 
+async def test_a_step_without_numbers_is_counted_and_its_text_is_compared(
+    plan_of: Planner, text: Path, tmp_path: Path
+) -> None:
+    plan = planned(plan_of, text)
+    engines = engines_of(plan, tmp_path)
+    own = plan.texts[-1].token_ids
+    assert own is not None
+    folder, _ = engines.force["fp8"]
+
+    def logits(target: int) -> np.ndarray:
+        return np.full(VOCABULARY, np.nan) if target == own[2] else logits_of("fp8", target)
+
+    def reported(target: int) -> float:
+        return float(log_softmax(logits(target))[target % VOCABULARY])
+
+    engines.force["fp8"] = (folder, forcing(folder, reported=reported, logits=logits))
+    await run(plan, tmp_path / "run", engines)
+    found = {(one.variant, one.kind): one for one in divergences(load_run(tmp_path / "run"))}
+    summary = found["fp8", "text"].summary
+    assert summary is not None
+    assert (found["fp8", "text"].compared, summary.tokens) == (1, 6)
+    assert (summary.not_finite.variant, summary.kld_mean.value) == (1, None)
+    assert found["fp8", "output"].summary is not None
+
+
 async def test_a_text_that_fails_is_left_out_and_counted(plan_of: Planner, text: Path, tmp_path: Path) -> None:
     plan = planned(plan_of, text)
     engines = engines_of(plan, tmp_path)
