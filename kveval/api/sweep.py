@@ -10,6 +10,7 @@ from kveval.api.source import ConfigSource, engine_for, incomplete, read_config,
 from kveval.config.sweep import SweepConfig
 from kveval.engines.process import check_port
 from kveval.errors import InfrastructureError, RunDirectoryError
+from kveval.judge.trust.earlier import EarlierAnswers
 from kveval.load.plan import describe_load, load_plan_of
 from kveval.load.run import load_stage
 from kveval.measure.interrupt import run_interruptible
@@ -142,7 +143,13 @@ async def _ask(plan: Plan, out: Path, resume: bool, retry_errors: bool, console:
         load = load_stage(plan, out, resume=resume, on_status=reporter.status)
         try:
             return await ask_variants(
-                plan, out, resume=resume, retry_errors=retry_errors, reporter=reporter, stages=[load] if load else []
+                plan,
+                out,
+                resume=resume,
+                retry_errors=retry_errors,
+                reporter=reporter,
+                stages=[load] if load else [],
+                confirm=EarlierAnswers(),
             )
         finally:
             if load:

@@ -50,6 +50,9 @@ class SweepConfig(StrictModel):
         context_lengths: required unless every task has fixed prompts or its own lengths.
         samples: per cell.
         questions_per_haystack: samples that share one context and its prefill.
+        baseline_from: an earlier run, or a folder of runs, from which answers are taken where nothing that decides them
+            has changed: model, engine, flags, device, tasks, samples. None asks everything.
+        confirm_share: share of the haystacks of taken answers that is asked again, at least two and one of each length.
         aa_share: share of the samples the baseline answers a second time.
         accept_findings: codes of error findings that do not stop a variant.
         cold_check: samples asked once more without the prefix cache: how many, or their share; 0 for none.
@@ -70,6 +73,8 @@ class SweepConfig(StrictModel):
     prompt_style: Literal["auto", "chat", "completion"] = "auto"
     chat_template_kwargs: JsonMapping = {}
     seed: Annotated[int, Field(ge=0)] = 0
+    baseline_from: AbsolutePath | None = None
+    confirm_share: Annotated[float, Field(gt=0, le=1)] = 0.1
     aa_share: Annotated[float, Field(ge=0, le=1)] = 1.0
     cold_check: Annotated[Annotated[int, Field(ge=0, strict=True)] | Annotated[float, Field(gt=0, le=1)], NoBoolean] = (
         10

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from kveval.engines.base import OpenEngine
 from kveval.engines.registry import open_engine
@@ -14,7 +14,6 @@ from kveval.engines.speculation import judge_partner
 from kveval.engines.variants import ResolvedVariant
 from kveval.errors import EngineError, FactsChangedError, FactsError, ResumeError
 from kveval.measure.asker import Remaining, SampleAsker, ServerBrokenError, Work
-from kveval.measure.cold import ColdStage
 from kveval.measure.divergence.stage import DivergenceStage
 from kveval.measure.haystacks import group_by_haystack, tokens_to_compute
 from kveval.measure.manifest_file import ManifestFile
@@ -24,6 +23,9 @@ from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
 from kveval.measure.records import sample_row, unanswered
 from kveval.measure.reuse.growing import growing
+from kveval.measure.reuse.reuser import Confirm, Reuser
+from kveval.measure.stages.cold import ColdStage
+from kveval.measure.stages.stage import Stage
 from kveval.measure.watch.answers import answer_findings
 from kveval.measure.watch.blocks import Blocks
 from kveval.measure.watch.counters import kept_findings, past_findings
@@ -37,26 +39,6 @@ from kveval.tasks.sample import Sample
 _MAX_LAUNCHES = 2
 
 
-class Stage(Protocol):
-    """More work for a running server. A stage never changes the records of the samples."""
-
-    def is_missing(self, variant: ResolvedVariant) -> bool:
-        """Whether the stage needs the variant's server, even if every sample is answered."""
-        ...
-
-    async def started(self, session: Session) -> None:
-        """Called as soon as the server is healthy."""
-        ...
-
-    async def run(self, session: Session) -> None:
-        """Called after every sample is answered. `session.facts` are established.
-
-        Raises:
-            FactsError, EngineError: the stage cannot be done. The answers to the samples are kept.
-        """
-        ...
-
-
 async def sweep(
     plan: Plan,
     out: Path,
@@ -65,6 +47,7 @@ async def sweep(
     reporter: Reporter,
     retry_errors: bool = False,
     stages: Sequence[Stage] = (),
+    confirm: Confirm | None = None,
     open_engine: OpenEngine = open_engine,
 ) -> Manifest:
     """Runs `plan` into the run directory `out`.
@@ -72,6 +55,7 @@ async def sweep(
     Args:
         retry_errors: on resume, ask again the samples that ended as ``engine_error``.
         stages: what else to do with every server after its samples are answered.
+        confirm: judges the answers of ``baseline_from``. None takes none.
 
     Returns:
         The final manifest. Its status is ``complete`` only if every variant answered enough of its samples.
@@ -90,7 +74,7 @@ async def sweep(
             for said in set_broken_lines_aside(run, variant.name, [one.sample_id for one in plan.samples_of(variant)]):
                 reporter.note(f"{variant.name}: {said}")
         with growing(run, manifest.manifest, plan, reporter):
-            return await _Sweep(plan, run, manifest, reporter, retry_errors, stages, open_engine).run()
+            return await _Sweep(plan, run, manifest, reporter, retry_errors, stages, confirm, open_engine).run()
 
 
 class _Sweep:
@@ -102,6 +86,7 @@ class _Sweep:
         reporter: Reporter,
         retry_errors: bool,
         stages: Sequence[Stage],
+        confirm: Confirm | None,
         open_engine: OpenEngine,
     ) -> None:
         self._plan = plan
@@ -110,6 +95,7 @@ class _Sweep:
         self._reporter = reporter
         self._cold = ColdStage(plan, run, manifest.manifest, reporter, retry_errors=retry_errors)
         self._stages: list[Stage] = [self._cold, DivergenceStage(plan, run, manifest.manifest, reporter), *stages]
+        self._reuser = Reuser(plan, run, manifest, reporter, confirm)
         self._open_engine = open_engine
         self._tokens = tokens_to_compute(plan.samples)
         # A haystack of fixed prompts may have got more of them: what it had is asked first.
@@ -145,7 +131,7 @@ class _Sweep:
         samples, cold = self._missing[variant.name], self._cold.missing(variant)
         planned = len(self._plan.samples_of(variant)) + len(self._cold.samples_of(variant))
         self._reporter.variant(variant.name, planned, planned - len(samples) - len(cold))
-        if samples:
+        if samples and not self._reuser.take_second_run(variant):
             await self._measure(variant, samples)
         elif any(stage.is_missing(variant) for stage in self._stages):
             try:
@@ -222,7 +208,9 @@ class _Sweep:
             self._reporter.status("asking smoke questions")
             await self._establish(session, work, launch)
             self._reporter.status("asking")
-            await self._ask(session, work, is_last_launch=launch == _MAX_LAUNCHES)
+            ask = partial(self._ask, session, is_last_launch=launch == _MAX_LAUNCHES)
+            await self._reuser.take(session, work, ask)
+            await ask(work)
             for stage in self._stages:
                 try:
                     await stage.run(session)

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from kveval.run.facts import Facts, FactsChange, Finding, StoredFacts
 from kveval.run.looks import Look, PlannedLook, Stop
+from kveval.run.reuse import Reuse
 from kveval.run.storage import Stored
 
 SCHEMA_VERSION = 1
@@ -60,6 +61,7 @@ class VariantRun(Stored):
         planned_hit_tokens: prompt tokens of that phase that should have come from the prefix cache.
         looks: taken at a candidate while it was asked, in order. Empty if it is judged once, at its end.
         stopped: context lengths that were not asked to the end of the plan.
+        reuse: what was taken from an earlier run, or why nothing was. None if nothing was to be taken.
     """
 
     name: str
@@ -78,6 +80,7 @@ class VariantRun(Stored):
     asking_seconds: float = 0.0
     looks: list[Look] = []
     stopped: dict[int, Stop] = {}
+    reuse: Reuse | None = None
 
 
 class CellGrowth(Stored):

@@ -109,6 +109,7 @@ class Record(Stored):
         chunk_tokens: tokens in each chunk, aligned with `token_ms`. Empty if that is not known.
         logprobs: the top alternatives of every output token, packed by `pack_logprobs`.
         attempts: requests sent for this record, retries included.
+        reused_from: run_id of the earlier run that asked the sample. None if this run did.
         expected: None if the sample has no reference, or the engine does not tell the probabilities of given texts.
         expected_error: why there is no expected score, where there should be one.
     """
@@ -138,6 +139,7 @@ class Record(Stored):
     logprobs: str | None = None
     attempts: int = 1
     error: RecordError | None = None
+    reused_from: str | None = None
     expected: ExpectedScore | None = None
     expected_error: RecordError | None = None
 

@@ -27,7 +27,18 @@ from kveval.tasks.task_files import hash_task_files, own_tasks
 
 # What may change between a run and its resumption without changing an answer. Folders and files may move: hashes tell
 # whether their content is the same.
-_MAY_CHANGE = ("out", "judge", "requests", "accept_findings", "cold_check", "load", "divergence", "include_path")
+_MAY_CHANGE = (
+    "out",
+    "baseline_from",
+    "confirm_share",
+    "judge",
+    "requests",
+    "accept_findings",
+    "cold_check",
+    "load",
+    "divergence",
+    "include_path",
+)
 _INSTEAD = "use the same one, or a new --out"
 
 

@@ -36,16 +36,19 @@ class ColdStage:
         self._run = run
         self._reporter = reporter
         self._samples = plan.cold_samples
+        self._retry_errors = retry_errors
         self._missing = {
-            variant.name: unanswered(
-                self.samples_of(variant), run.cold_records(variant.name), retry_errors=retry_errors
-            )
+            variant.name: self._unanswered(variant)
             for variant in plan.variants
             if _can_be_cold(manifest.variants[variant.name].facts)
         }
 
     def samples_of(self, variant: ResolvedVariant) -> list[Sample]:
         return self._samples if is_cold_checked(variant.role) else []
+
+    def _unanswered(self, variant: ResolvedVariant) -> list[Sample]:
+        cold = self._run.cold_records(variant.name)
+        return unanswered(self.samples_of(variant), cold, retry_errors=self._retry_errors)
 
     def missing(self, variant: ResolvedVariant) -> list[Sample]:
         return self._missing.get(variant.name, [])
@@ -59,6 +62,9 @@ class ColdStage:
     async def run(self, session: Session) -> None:
         """Asks what is missing. If the server dies, the rest is asked on resume."""
         variant, engine, facts = session.variant, session.engine, session.facts
+        if self.is_missing(variant):
+            # Some may have been taken from an earlier run.
+            self._missing[variant.name] = self._unanswered(variant)
         missing = self.missing(variant)
         if not missing or not _can_be_cold(facts):
             return

@@ -1,0 +1,1 @@
+"""What else is done with a server that runs, once its samples are answered."""
