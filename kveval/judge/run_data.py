@@ -68,6 +68,14 @@ class RunData:
         found = (v for v in self.manifest.variants.values() if v.role == role and of in (None, v.of))
         return next(found, None)
 
+    def asked_here(self, variant: str) -> pd.DataFrame:
+        """Returns the records of `variant` that this run asked itself. Others were taken from an earlier run.
+
+        Only these say something about its server in time, and about what the run cost.
+        """
+        records = self.records[variant]
+        return records[records["reused_from"].isna()]
+
     def has_own_model(self, variant: VariantRun) -> bool:
         """Returns whether the configuration gives `variant` another model than the baseline's."""
         return bool(variant.spec.get("model") != self.baseline.spec.get("model"))

@@ -47,7 +47,7 @@ def answers_change(run: RunData, variant: str, *, against_baseline: bool, unansw
             changes. Only sensible if the baseline's own answers do not change.
         unanswered_limit: the share of questions without an answer up to which such questions are no change.
     """
-    records = run.records[variant].sort_values("sent_at", kind="stable")
+    records = run.asked_here(variant).sort_values("sent_at", kind="stable")
     if records.empty:
         return None
     samples = run.samples.loc[records.index]

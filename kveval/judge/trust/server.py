@@ -61,8 +61,9 @@ def sentinels_differ(run: RunData, variant: VariantRun) -> Problem | None:
     p, start, stop = best
     found = sentinels[start:stop]
     first, differing = found[0], sum(one.differs for one in found)
+    asked = len(run.asked_here(variant.name))
     message = (
-        f"{variant.name}: from question {first.asked_after:,} of {len(records):,}{clock(first.at)} "
+        f"{variant.name}: from question {first.asked_after:,} of {asked:,}{clock(first.at)} "
         f"{'on' if stop == count else f'to {found[-1].asked_after:,}'}, {differing} of {len(found)} questions asked "
         f"again are no longer answered as at the start (p = {p:.2g}; asked twice, one engine turns {noise:.1%}): "
         "the server changed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -64,7 +65,8 @@ class Reuser:
         variant = session.variant
         if self._confirm is None or self._folder is None or variant.role == "aa" or self._is_settled(variant):
             return
-        found = self._find(session)
+        # Every answer is scored again, which takes a while.
+        found = await asyncio.to_thread(self._find, session)
         if isinstance(found, str):
             self._refuse(variant, Reuse(path=str(self._folder), refusal=found))
             return
@@ -175,16 +177,18 @@ class Reuser:
         times = sorted(record.sent_at for record in records)
         first, last = (datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds") for at in (times[0], times[-1]))
         told = reuse.model_copy(update={"answers": len(records), "asked_from": first, "asked_until": last})
-        findings = with_findings(self._manifest.of(variant).findings, [Finding.info("answers_reused", told.in_words())])
-        self._manifest.update(variant, reuse=told, findings=findings)
+        self._note(variant, "answers_reused", told)
         asked_cold = {sample.sample_id for sample in self._plan.cold_samples}
         for record in records:
             origin = {"reused_from": record.reused_from or reuse.run_id}
             self._run.append(record.model_copy(update=origin))
             if record.sample_id in asked_cold and record.sample_id in taken.cold:
                 self._run.append_cold(taken.cold[record.sample_id].model_copy(update=origin))
-        self._reporter.note(f"{variant.name}: {told.in_words()}")
 
     def _refuse(self, variant: ResolvedVariant, reuse: Reuse) -> None:
-        self._manifest.update(variant, reuse=reuse)
+        self._note(variant, "answers_not_reused", reuse)
+
+    def _note(self, variant: ResolvedVariant, code: str, reuse: Reuse) -> None:
+        findings = with_findings(self._manifest.of(variant).findings, [Finding.info(code, reuse.in_words())])
+        self._manifest.update(variant, reuse=reuse, findings=findings)
         self._reporter.note(f"{variant.name}: {reuse.in_words()}")

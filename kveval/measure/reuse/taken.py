@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from kveval.tasks.sample import Sample
 
 # Logarithms of probabilities are stored with five decimals.
 _ROUNDING = 1e-3
+_CLOCKS_DIFFER_S = 86400.0
 _SAME_OF_ROWS = ("haystack_id", "task", "context_length", "prompt_sha256", "max_output_tokens", "stop")
 
 
@@ -76,6 +78,10 @@ def _why_not_scored_so(plan: Plan, samples: Mapping[str, Sample], records: Itera
             sample.haystack_id,
         ):
             return f"its record of sample {record.sample_id} says it is of another task, length or haystack"
+        if not 0 < record.sent_at < time.time() + _CLOCKS_DIFFER_S:
+            return (
+                f"its record of sample {record.sample_id} says it was asked at {record.sent_at:g} seconds of Unix time"
+            )
         answer = EngineAnswer(
             text=record.output,
             finish_reason=record.finish_reason,

@@ -17,7 +17,14 @@ from kveval.tasks.sample import Sample
 
 # Share of the planned hits. Evictions and a haystack that is primed twice cost some hits, but not half of them.
 _LEAST_SHARE = 0.5
-_HISTORY = ("counters_reset", "metrics_lost", "metrics_unreadable", "facts_changed_before")
+_HISTORY = (
+    "counters_reset",
+    "metrics_lost",
+    "metrics_unreadable",
+    "facts_changed_before",
+    "answers_reused",
+    "answers_not_reused",
+)
 _CODES = ("no_prefix_hits", "prefix_hits_below_plan")
 
 

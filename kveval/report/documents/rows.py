@@ -127,5 +127,6 @@ def variant_row(variant: VariantRun) -> dict[str, Any]:
         "kv_capacity_tokens": facts.kv_capacity_tokens,
         "kv_capacity_ratio": facts.kv_capacity_ratio,
         "declared": facts.declared,
+        "reuse": variant.reuse.model_dump() if variant.reuse else None,
         "findings": [finding.model_dump() for finding in variant.findings],
     }

@@ -82,7 +82,7 @@ def times_by_length(run: RunData) -> list[Times]:
 
 
 def _cost(run: RunData, variant: VariantRun) -> Cost:
-    records, counters = run.records[variant.name], variant.counters
+    records, counters = run.asked_here(variant.name), variant.counters
     share = _share(counters.get("prefix_cache_hits"), counters.get("prefix_cache_queries"))
     if share is None:
         share = _share(counters.get("prompt_tokens_cached"), counters.get("prompt_tokens"))
