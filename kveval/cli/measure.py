@@ -50,6 +50,13 @@ def sweep(
             "--retry-errors", help="With --resume: ask again what ended as engine_error or could not be forced."
         ),
     ] = False,
+    baseline_from: Annotated[
+        Path | None,
+        typer.Option(
+            help="An earlier run, or a folder of runs. A variant of which nothing changed takes its answers, once a "
+            "share of them is asked again and agrees."
+        ),
+    ] = None,
     accept_finding: AcceptFinding = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -72,6 +79,7 @@ def sweep(
         include_path=include_path,
         samples=samples,
         seed=seed,
+        baseline_from=baseline_from,
         accept_findings=accept_finding,
     )
     if dry_run:

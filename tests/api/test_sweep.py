@@ -11,7 +11,7 @@ from support.scripted import ScriptedEngines
 
 import kveval
 from kveval.api.sweep import SweepResult
-from kveval.errors import RunDirectoryError
+from kveval.errors import ResumeError, RunDirectoryError
 from kveval.judge.trust.problem import Problem
 
 
@@ -76,3 +76,31 @@ def test_a_plan_says_that_its_folder_is_taken(keys: dict[str, Any], tmp_path: Pa
     assert not any("nothing could be measured" in note for note in kveval.plan_sweep(keys, out=taken)["notes"])
     taken.write_text("a file")
     assert any(f"--out {taken}: is a file" in note for note in kveval.plan_sweep(keys, out=taken)["notes"])
+
+
+def test_a_finished_run_gets_more_samples_and_no_fewer(keys: dict[str, Any], engines: ScriptedEngines) -> None:
+    first = kveval.load_run(kveval.sweep(keys, out="run", progress=False).path)
+    more = keys | {"samples": 2 * keys["samples"]}
+    plan = kveval.plan_sweep(more, out="run", resume=True)
+    assert any(note.startswith("samples are added: ") for note in plan["notes"])
+    engines.servers.clear()
+    result = kveval.sweep(more, out="run", resume=True, progress=False)
+    assert result.problem is None
+    assert set(first.samples.index) < set(kveval.load_run(result.path).samples.index)
+    with pytest.raises(ResumeError, match="but a run keeps the samples it has"):
+        kveval.sweep(keys, out="run", resume=True, progress=False)
+
+
+def test_a_night_takes_the_answers_of_an_earlier_one(keys: dict[str, Any], engines: ScriptedEngines) -> None:
+    night = keys | {"samples": 12, "questions_per_haystack": 2, "baseline_from": "runs"}
+    first = kveval.sweep(night, out="runs/monday", progress=False)
+    asked = engines.requests()
+    engines.servers.clear()
+    second = kveval.sweep(night, out="runs/tuesday", progress=False)
+    assert second.problem is None
+    for name in ("bf16", "fp8"):
+        reuse = second.summary["variants"][name]["reuse"]
+        assert (reuse["run_id"], reuse["answers"], reuse["refusal"]) == (first.summary["run_id"], 8, None)
+    assert engines.requests() < asked
+    assert "answers are taken from" in second.report.read_text()
+    assert any(note.startswith("answers are taken from") for note in kveval.plan_sweep(night)["notes"])

@@ -50,6 +50,7 @@ def describe(plan: Plan) -> dict[str, Any]:
             for v in plan.variants
         ],
         "notes": [
+            *_reuse(plan),
             *speculation_notes(plan.variants), *(finding.message for finding in plan.findings), *_divergence(plan)
         ],
         "cells": _cell_rows(plan),
@@ -79,6 +80,16 @@ def _divergence(plan: Plan) -> list[str]:
     return [
         f"divergence: every variant is made to write {len(plan.texts)} texts, {forced:,} tokens after {prompts:,} "
         "prompt tokens; the baseline writes outputs itself first, so it takes twice the time"
+    ]
+
+
+def _reuse(plan: Plan) -> list[str]:
+    """Says that fewer questions may be asked than the plan counts."""
+    if plan.config.baseline_from is None:
+        return []
+    return [
+        f"answers are taken from {plan.config.baseline_from} for each variant of which nothing changed; then only "
+        f"{plan.config.confirm_share:.0%} of its contexts are asked, and what is counted here is the most"
     ]
 
 

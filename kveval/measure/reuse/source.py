@@ -57,7 +57,10 @@ def why_other_facts(earlier: VariantRun, now: Facts) -> str | None:
     """Returns which fact of a running server is not that of the earlier one, or is not known. None if all are equal."""
     if earlier.facts.engine_version is None or now.engine_version is None:
         return "no version of the engine is known"
-    before, after = ({**facts.identity(), "forced_decode": facts.forced_decode} for facts in (earlier.facts, now))
+    before, after = (
+        {**facts.identity(), **facts.model_dump(include={"forced_decode", "stepwise"})}
+        for facts in (earlier.facts, now)
+    )
     return next((f"{key} was {before[key]} and is {after[key]}" for key in before if before[key] != after[key]), None)
 
 

@@ -298,26 +298,6 @@ async def test_expected_scores_are_confirmed_too(nights: Nights, tmp_path: Path)
     assert all(record.expected is not None for record in records(nights.store / "third", "bf16"))
 
 
-async def test_an_expected_score_that_does_not_follow_from_its_probabilities_is_not_believed(
-    nights: Nights, tmp_path: Path
-) -> None:
-    await nights.night("first", forced(tmp_path / "1"))
-    changes = [
-        lambda one: one["expected"] | {"score": 0.99},
-        lambda one: one["expected"] | {"token_ids": [[1]], "logprobs": [[0.0]], "score": 1.0},
-        lambda one: one["expected"] | {"unit": "entries"},
-    ]
-    path = nights.store / "first" / "records" / "bf16.jsonl"
-    text = path.read_text()
-    for number, expected in enumerate(changes):
-        path.write_text(text)
-        rewrite(path, lambda one, expected=expected: one | {"expected": expected(one)})
-        night, _, _ = await nights.night(
-            f"night-{number}", forced(tmp_path / f"n{number}"), baseline_from=str(nights.store / "first")
-        )
-        assert "does not follow from the probabilities beside it" in str(reuse_of(night, "bf16").refusal)
-
-
 async def test_a_server_that_can_no_longer_be_forced_takes_nothing(nights: Nights, tmp_path: Path) -> None:
     await nights.night("first", forced(tmp_path / "1"))
     second, _, _ = await nights.night("second")
