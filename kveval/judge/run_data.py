@@ -17,8 +17,7 @@ from kveval.config.messages import explain
 from kveval.errors import ConfigError, RunDirectoryError
 from kveval.run.directory import RunDirectory
 from kveval.run.manifest import Manifest, VariantRun
-from kveval.run.records import SentinelRecord, ids_sha256
-from kveval.run.unanswered import too_few_answers
+from kveval.run.records import SentinelRecord, ids_sha256, too_few_answers
 
 SAMPLE_COLUMNS = (
     "sample_id", "haystack_id", "task", "family", "context_length", "prompt_tokens", "prompt_sha256", "depth_percent",

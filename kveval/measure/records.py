@@ -10,8 +10,7 @@ import numpy as np
 from kveval.engines.client.answer import EngineAnswer
 from kveval.engines.client.request import EngineRequest
 from kveval.errors import ConfigError
-from kveval.run.records import Outcome, Record, RecordError, SampleRow, pack_logprobs
-from kveval.run.unanswered import too_few_answers
+from kveval.run.records import Outcome, Record, RecordError, SampleRow, pack_logprobs, too_few_answers
 from kveval.tasks.outcome import classify
 from kveval.tasks.sample import Sample
 from kveval.tasks.scoring.model_reasoning import ANY_MODEL, ModelReasoning

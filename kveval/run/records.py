@@ -65,6 +65,20 @@ def samples_without_record(asked: Iterable[str], recorded: Iterable[str]) -> str
     return f"{len(lost)} of {len(ids)} samples have no record{named}"
 
 
+def too_few_answers(unanswered: int, asked: int, most_share: float, first_error: str | None) -> str | None:
+    """Returns why a variant says nothing about quality, or None if at most `most_share` of its answers are missing.
+
+    The sweep and the gate say it in the same words.
+    """
+    if unanswered <= most_share * asked:
+        return None
+    example = f"; the first error: {first_error}" if first_error else ""
+    return (
+        f"{unanswered} of {asked} questions have no answer ({unanswered / asked:.1%}, and the limit is "
+        f"{most_share:.1%}){example}"
+    )
+
+
 class RecordError(Stored):
     kind: str
     message: str

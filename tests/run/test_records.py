@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from support.stored import RECORD
 
 from kveval.errors import RunDirectoryError
-from kveval.run.records import Record, ids_sha256, pack_logprobs, unpack_logprobs
+from kveval.run.records import Record, ids_sha256, pack_logprobs, too_few_answers, unpack_logprobs
 
 
 def test_ids_hash_in_any_order() -> None:
@@ -73,3 +73,15 @@ def test_logprobs_that_swell_without_bound_are_refused() -> None:
     bomb = base64.b64encode(zlib.compress(bytes(1 << 28), 9)).decode("ascii")
     with pytest.raises(RunDirectoryError, match="larger than 67108864 bytes"):
         unpack_logprobs(bomb)
+
+
+@pytest.mark.parametrize(("unanswered", "most_share"), [(0, 0.0), (1, 0.02), (50, 0.5)])
+def test_few_unanswered_questions_are_no_problem(unanswered: int, most_share: float) -> None:
+    assert too_few_answers(unanswered, 100, most_share, "HTTP 500") is None
+
+
+def test_more_are_counted_with_the_limit_and_the_first_error() -> None:
+    assert too_few_answers(30, 60, 0.02, "HTTP 400: sampler assert") == (
+        "30 of 60 questions have no answer (50.0%, and the limit is 2.0%); the first error: HTTP 400: sampler assert"
+    )
+    assert str(too_few_answers(1, 60, 0.0, None)).endswith("the limit is 0.0%)")
