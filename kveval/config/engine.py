@@ -50,6 +50,8 @@ class EngineConfig(StrictModel):
         port: None for a free one.
         kv_cache_gib: cache memory on CPU (``VLLM_CPU_KVCACHE_SPACE``); GPU engines take theirs from `args`.
         startup_timeout_s: from launch to a healthy server.
+        batch_invariant: compute a request alike in every batch (``VLLM_BATCH_INVARIANT``), where the attention backend
+            can. Slower, and repeatable: the A/A run then shows no noise of batching.
     """
 
     name: str | None = None
@@ -60,6 +62,7 @@ class EngineConfig(StrictModel):
     port: Annotated[int, Field(gt=0, lt=65536)] | None = None
     kv_cache_gib: Annotated[int, Field(gt=0)] = 2
     startup_timeout_s: Annotated[float, Field(gt=0)] = 900.0
+    batch_invariant: bool = False
 
 
 class RequestsConfig(StrictModel):

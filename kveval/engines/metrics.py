@@ -94,9 +94,11 @@ def cache_facts(metrics_text: str) -> dict[str, Any]:
     if not families or not families[0].samples:
         return {}
     labels = families[0].samples[0].labels
+    # Data parallel: each engine says what it holds itself (`_setup_engine` in vllm/v1/engine/core_client.py).
+    held = [_whole_number(sample.labels.get("kv_cache_size_tokens", "")) for sample in families[0].samples]
     return {
         "effective_cache_dtype": labels.get("cache_dtype"),
-        "kv_capacity_tokens": _whole_number(labels.get("kv_cache_size_tokens", "")),
+        "kv_capacity_tokens": None if None in held else sum(filter(None, held)),
         "block_size": _whole_number(labels.get("block_size", "")),
         "prefix_caching": {"True": True, "False": False}.get(labels.get("enable_prefix_caching", "")),
         "skip_layers": labels.get("kv_cache_dtype_skip_layers"),
@@ -174,9 +176,11 @@ def gauges(metrics_text: str) -> dict[str, float]:
     """
     # Parsing all of vLLM's metrics takes time that the server needs where both share their cores.
     lines = [line for line in metrics_text.split("\n") if line.startswith(tuple(_GAUGES))]
-    found: dict[str, float] = {}
+    found: dict[str, list[float]] = {}
     for family in metric_families("\n".join(lines)):
         name = _GAUGES.get(family.name)
         if name:
-            found[name] = found.get(name, 0.0) + sum(_finite(sample.value) for sample in family.samples)
-    return {name: value for name, value in found.items() if math.isfinite(value)}
+            found.setdefault(name, []).extend(_finite(sample.value) for sample in family.samples)
+    # Several engines have a share of usage each.
+    whole = {name: sum(values) / (len(values) if name == "kv_usage" else 1) for name, values in found.items() if values}
+    return {name: value for name, value in whole.items() if math.isfinite(value)}

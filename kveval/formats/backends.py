@@ -9,6 +9,7 @@ store nothing that one of these does not store are left out.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +17,9 @@ Storage = Literal["heads", "latent", "sparse latent"]
 
 GENERATIONS = ("ampere", "ada", "hopper", "blackwell", "blackwell-rtx")
 """NVIDIA GPUs by compute capability: 8.0 and 8.6, 8.9, 9.0, 10.x, 12.x."""
+
+BATCH_INVARIANT = ("FLASH_ATTN", "TRITON_ATTN", "FLEX_ATTENTION", "FLASH_ATTN_MLA", "TRITON_MLA")
+"""Backends that compute a request alike in every batch (`supports_batch_invariance`)."""
 
 READ_AS_E4M3 = {"rocm": ("fp8_e5m2",)}
 """What vLLM stores as asked and then reads as e4m3, by platform (`fp8_dtype` in vllm/platforms/rocm.py)."""
@@ -137,10 +141,14 @@ def stores_fnuz(architecture: str | None) -> bool:
     return architecture is not None and "gfx94" in architecture
 
 
-def stored_dtype(dtype: str, shape: Shape, device: str) -> str | None:
-    """Return the dtype that layers of `shape` really get on `device`; None where no backend takes `dtype`."""
+def stored_dtype(dtype: str, shape: Shape, device: str, backends: Collection[str] | None = None) -> str | None:
+    """Return the dtype that layers of `shape` really get on `device`; None where no backend takes `dtype`.
+
+    Args:
+        backends: those that may be taken; None = all.
+    """
     for support in SUPPORT:
-        if support.takes(dtype, shape, device):
+        if (backends is None or support.backend in backends) and support.takes(dtype, shape, device):
             return support.stored_as or dtype
     return None
 

@@ -129,7 +129,8 @@ class SampleAsker:
             seconds = time.monotonic() - started
             await self._read_counters()
             block_size = self.session.facts.block_size or 16
-            planned = planned_hit_tokens(self._answered, block_size)
+            prefills = self.plan.prefills_of(self.session.variant)
+            planned = planned_hit_tokens(self._answered, block_size, prefills)
             planned += self._expected.planned_hit_tokens(self._answered, block_size)
             self.counted = Counted(self._log, seconds, planned)
 
@@ -138,7 +139,12 @@ class SampleAsker:
 
     async def _ask_all(self, haystacks: list[HaystackSamples], *, max_in_flight: int) -> None:
         await ask_all(
-            haystacks, self._ask_one, self.session.facts, max_in_flight=max_in_flight, due=self.work.blocks.sentinel
+            haystacks,
+            self._ask_one,
+            self.session.facts,
+            max_in_flight=max_in_flight,
+            leading=self.plan.leading_of(self.session.variant),
+            due=self.work.blocks.sentinel,
         )
 
     async def _read_counters(self) -> None:

@@ -65,6 +65,7 @@ async def ask_all(
     facts: Facts,
     *,
     max_in_flight: int,
+    leading: int = 1,
     due: Callable[[], HaystackSamples | None] = nothing_due,
 ) -> None:
     """Asks every sample once. An exception of `ask` cancels the rest and is raised as it is.
@@ -72,6 +73,7 @@ async def ask_all(
     Args:
         facts: of the server. Its KV cache limits the tokens in flight. If the samples of a haystack do not fit all at
             once, they are asked as they fit, in the worst case one at a time.
+        leading: how many samples of a haystack are asked one after another, until the others find its prefix cached.
         due: returns what is asked before the next haystack, or None.
     """
     capacity = facts.kv_capacity_tokens
@@ -100,9 +102,10 @@ async def ask_all(
 
         async with budget.hold(haystack.shared_tokens + sum(concurrent)):
             async with prefills:
-                await ask_one(haystack.samples[0])
+                for sample in haystack.samples[:leading]:
+                    await ask_one(sample)
             async with asyncio.TaskGroup() as others:
-                for sample in haystack.samples[1:]:
+                for sample in haystack.samples[leading:]:
                     others.create_task(follow(sample))
 
     waiting = list(haystacks)

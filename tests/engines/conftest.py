@@ -41,6 +41,7 @@ async def engine_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
         command: tuple[str, ...] = (sys.executable, str(FAKE)),
         device: Device = CPU,
         is_eager: bool = False,
+        is_batch_invariant: bool = False,
         **engine: Any,
     ) -> VLLMEngine:
         env = {"FAKE": fake, "FAKE_SAYS": says, **engine.pop("env", {})}
@@ -59,6 +60,7 @@ async def engine_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
                 max_model_len=600,
                 logprobs=20,
                 is_eager=is_eager,
+                is_batch_invariant=is_batch_invariant,
                 log_path=tmp_path / "engine" / "fp8.log",
             )
         )

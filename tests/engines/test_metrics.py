@@ -71,6 +71,19 @@ def test_the_cache_as_metrics_tell_it() -> None:
     assert cache["kv_capacity_tokens"] == 90112
 
 
+def test_what_several_engines_hold_is_summed() -> None:
+    line = next(one for one in METRICS.splitlines() if one.startswith("vllm:cache_config_info"))
+    two = METRICS.replace(line, line + "\n" + line.replace('engine="0"', 'engine="1"'))
+    assert cache_facts(two)["kv_capacity_tokens"] == 2 * 90112
+    untold = METRICS.replace(line, line + "\n" + line.replace('engine="0"', 'engine="1"').replace("90112", "None"))
+    assert cache_facts(untold)["kv_capacity_tokens"] is None
+
+
+def test_usage_of_several_engines_is_their_mean() -> None:
+    lines = "".join(f'vllm:kv_cache_usage_perc{{engine="{engine}"}} {used}\n' for engine, used in enumerate((0.2, 0.6)))
+    assert gauges("# TYPE vllm:kv_cache_usage_perc gauge\n" + lines)["kv_usage"] == pytest.approx(0.4)
+
+
 def test_counters_are_summed_over_engines() -> None:
     assert counters(METRICS).values == {
         "prompt_tokens": 61435.0,

@@ -72,6 +72,21 @@ def test_the_cache_is_never_overfilled_and_everything_is_asked(
     assert server.most_tokens <= max(capacity, largest_alone)
 
 
+async def test_two_questions_lead_where_a_prefix_is_shared_from_the_third_on() -> None:
+    most: list[int] = []
+    running: set[str] = set()
+
+    async def ask(one: Sample) -> None:
+        running.add(one.sample_id)
+        await asyncio.sleep(0)
+        most.append(len(running))
+        running.discard(one.sample_id)
+
+    await ask_all([group("a", 5)], ask, Facts(), max_in_flight=8, leading=2)
+    assert most[:2] == [1, 1]
+    assert max(most[2:]) == 3
+
+
 async def test_a_haystack_is_primed_before_its_other_questions_are_sent() -> None:
     first_done = asyncio.Event()
     sent: list[str] = []

@@ -22,10 +22,11 @@ from kveval.engines.plugin.emulation import EmulationSpec
 from kveval.engines.process import ServerProcess, check_port, free_port
 from kveval.engines.reading.forced import why_not_forced
 from kveval.engines.variants import ResolvedVariant
+from kveval.engines.vllm import batch_invariance
 from kveval.engines.vllm import facts as engine_facts
 from kveval.engines.vllm.failures import memory_is_held, why_it_died
 from kveval.engines.vllm.findings import judge_facts
-from kveval.engines.vllm.log import status_of
+from kveval.engines.vllm.log import LOG_LEVELS, LOGGING, status_of
 from kveval.errors import ConfigError, EngineError, UsageError
 from kveval.memory.measured import expected_ratio
 from kveval.models.cache_scheme import checkpoint_cache_dtype
@@ -42,6 +43,7 @@ class VLLMEngine:
     Args:
         max_model_len: longest prompt plus output it must take, in tokens.
         is_eager: run without graphs.
+        is_batch_invariant: compute a request alike in every batch.
         forces: load kveval's processor, which forces outputs.
         log_path: the server's output.
     """
@@ -60,6 +62,7 @@ class VLLMEngine:
         logprobs: int,
         log_path: Path,
         is_eager: bool = False,
+        is_batch_invariant: bool = False,
         forces: bool = False,
     ) -> None:
         self.variant = variant
@@ -72,6 +75,7 @@ class VLLMEngine:
         self._logprobs = logprobs
         # Graph compilation costs over a minute of start-up and gains little on CPU.
         self._is_eager = is_eager or installation.device.kind == "cpu"
+        self._is_batch_invariant = is_batch_invariant
         self._forces = forces
         self.forced_results: Path | None = None
 
@@ -104,6 +108,11 @@ class VLLMEngine:
 
     def _environment(self) -> dict[str, str]:
         environment = {**os.environ, "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+        # The shell's settings for a log that people read must not hide the lines that kveval reads.
+        level = environment.get("VLLM_LOGGING_LEVEL", "").upper()
+        for name in LOGGING:
+            environment.pop(name, None)
+        environment["VLLM_LOGGING_LEVEL"] = level if level in LOG_LEVELS else LOG_LEVELS[0]
         environment.pop("KVEVAL_EMULATE", None)
         environment.pop(forcing.FOLDER_VARIABLE, None)
         if self.forced_results is not None:
@@ -112,6 +121,8 @@ class VLLMEngine:
             environment["VLLM_CPU_KVCACHE_SPACE"] = str(self._config.kv_cache_gib)
             # kveval is idle while the engine computes: it needs no core of its own.
             environment.setdefault("VLLM_CPU_NUM_OF_RESERVED_CPU", "0")
+        if self._is_batch_invariant:
+            environment[batch_invariance.VARIABLE] = "1"
         environment |= self._config.env | self.variant.config.env
         spec = self._emulation
         return environment if spec is None else environment | spec.to_env()
@@ -203,13 +214,17 @@ class VLLMEngine:
 
 
 def open_vllm(plan: ServerPlan, variant: ResolvedVariant, log_path: Path) -> VLLMEngine:
+    model = plan.models[variant.name]
+    given = by_flag(plan.config.engine.args) | by_flag(variant.config.engine_args)
     return VLLMEngine(
         variant,
         config=plan.config.engine,
         installation=plan.installation,
-        model=plan.models[variant.name].path,
+        model=model.path,
         max_model_len=plan.max_model_len,
         logprobs=plan.config.requests.logprobs,
+        is_batch_invariant=plan.config.engine.batch_invariant
+        and batch_invariance.why_not_invariant(variant, model, given, plan.installation.device) is None,
         is_eager=eager_for(plan.variants, plan.installation.device) is not None,
         forces=plan.config.requests.forced_decode and why_not_forced(plan, variant) is None,
         log_path=log_path,

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kveval.engines.variants import Device, ResolvedVariant, emulated_alternative
+from kveval.engines.vllm.log import LOG_LEVELS, LOGGING
 from kveval.errors import PlanError, UsageError
 from kveval.formats.backends import READ_AS_E4M3, Shape, generation_of, is_listed, is_stored_on, stored_dtype
 from kveval.formats.registry import CACHE_DTYPES
@@ -62,6 +63,18 @@ def check_skipped(variant: ResolvedVariant, model: Model, flags: Mapping[str, An
             raise PlanError(f"{where} {name} is no layer of this model with K and V; use: some of {names}")
 
 
+def check_logging(environment: Mapping[str, str], where: str) -> None:
+    """Raises PlanError if configured variables hide what kveval reads in the server's log."""
+    level = environment.get("VLLM_LOGGING_LEVEL")
+    if level is not None and level.upper() not in LOG_LEVELS:
+        raise PlanError(
+            f"{where}: VLLM_LOGGING_LEVEL: {level!r} hides what the server does; use: {', '.join(LOG_LEVELS)}"
+        )
+    other = next((name for name in LOGGING[1:] if name in environment), None)
+    if other is not None:
+        raise PlanError(f"{where}: {other} may hide what the server does; leave it out")
+
+
 def pinned_backend(flags: Mapping[str, Any]) -> str | None:
     """Returns the attention backend that flags name for all layers; None where vLLM chooses."""
     try:
@@ -86,7 +99,7 @@ def _not_stored(dtype: str, model: Model, backend: str | None, device: Device) -
     if device.kind != "cuda" or generation is None or not is_listed(dtype, backend):
         return None
     # vLLM itself checks the heads for a backend that was named; among all of them it may find one that misreads them.
-    shapes = _shapes(model) if backend is None else set()
+    shapes = shapes_in(model) if backend is None else set()
 
     def is_stored(name: str) -> bool:
         return is_stored_on(name, generation, backend) and all(
@@ -100,7 +113,7 @@ def _not_stored(dtype: str, model: Model, backend: str | None, device: Device) -
     return f"{by} {dtype!r} for this model on {generation} ({device.architecture}); use: {instead or 'another model'}"
 
 
-def _shapes(model: Model) -> set[Shape]:
+def shapes_in(model: Model) -> set[Shape]:
     """Returns what the model's layers store of a token; empty where kveval cannot read its architecture."""
     architecture = _architecture(model)
     return set() if architecture is None else shapes_of(architecture)

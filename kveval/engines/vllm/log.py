@@ -22,6 +22,15 @@ _BACKENDS = re.compile(
 _WORKER_DTYPE = re.compile(r"Using (?:DeepSeek's )?(\w+) KV cache format(?: for [A-Z0-9_]+ backend)?\.")
 _CONFIG = re.compile(r"Initializing a V1 LLM engine \((?:v([^)]+))\) with config: (.*)")
 
+LOGGING = (
+    "VLLM_LOGGING_LEVEL", "VLLM_CONFIGURE_LOGGING", "VLLM_LOGGING_CONFIG_PATH", "VLLM_LOGGING_STREAM",
+    "VLLM_LOGGING_PREFIX", "VLLM_LOGGING_COLOR",
+)  # fmt: skip
+"""Environment variables by which vLLM logs other lines, or to another place (vllm/envs.py)."""
+
+LOG_LEVELS = ("INFO", "DEBUG")
+"""What VLLM_LOGGING_LEVEL may be, so that the log has what kveval reads."""
+
 # What vLLM logs while it starts, the latest first, and what it is doing then.
 _STATUS = (
     ("Application startup complete", "ready"),

@@ -24,7 +24,12 @@ def describe(plan: Plan) -> dict[str, Any]:
     """Returns the plan as data for JSON: what ``kveval sweep --dry-run`` prints."""
     haystacks = group_by_haystack(plan.samples)
     unshared = sum(len(sample.prompt) for sample in plan.samples)
-    shared = sum(haystack.shared_tokens + sum(len(s.prompt.tail) for s in haystack.samples) for haystack in haystacks)
+    prefills = plan.prefills_of(plan.variants[0])
+    shared = sum(
+        haystack.shared_tokens * min(prefills, len(haystack.samples))
+        + sum(len(s.prompt.tail) for s in haystack.samples)
+        for haystack in haystacks
+    )
     output = sum(sample.max_output_tokens for sample in plan.samples)
     share = len(plan.aa_sample_ids) / len(plan.samples)
     passes = sum(share if variant.role == "aa" else 1.0 for variant in plan.variants)

@@ -8,6 +8,7 @@ from kveval.config.sweep import SweepConfig
 from kveval.engines.base import Installation
 from kveval.engines.emulation import emulation_findings
 from kveval.engines.variants import ResolvedVariant
+from kveval.engines.vllm.batch_invariance import invariance_finding, why_not_invariant
 from kveval.engines.vllm.reasoning_parsers import parser_markers
 from kveval.measure.divergence.texts import PlannedText, plan_texts
 from kveval.measure.haystacks import HaystackSamples, group_by_haystack, spread_over_time
@@ -17,8 +18,9 @@ from kveval.measure.plan.limits import longest_request
 from kveval.measure.plan.prompts import Route, plan_prompts
 from kveval.measure.plan.references import PlannedReferences, plan_references
 from kveval.measure.plan.samples import fixed_counts, plan_samples
+from kveval.measure.plan.sharing import engines_of, prefills_to_share, sharing_findings
 from kveval.measure.plan.tasks import plan_cells, plan_tasks
-from kveval.measure.plan.variants import plan_variants
+from kveval.measure.plan.variants import flags_of, plan_variants
 from kveval.models.checkpoint import Model
 from kveval.models.generation import serving_temperature
 from kveval.run.facts import Finding
@@ -89,7 +91,23 @@ class Plan:
     @property
     def findings(self) -> list[Finding]:
         """Returns what a reader must know of what is asked, and of how every server runs."""
-        return [*echo_findings(self.samples), *emulation_findings(self.variants, self.installation.device)]
+        baseline, device = self.variants[0], self.installation.device
+        of_all = {one.name: (self.models[one.name], flags_of(self.config, one.config)) for one in self.variants}
+        reasons = {one.name: why_not_invariant(one, *of_all[one.name], device) for one in self.variants}
+        return [
+            *echo_findings(self.samples),
+            *emulation_findings(self.variants, device),
+            *sharing_findings(baseline.name, *of_all[baseline.name]),
+            *([invariance_finding(reasons)] if self.config.engine.batch_invariant else ()),
+        ]
+
+    def leading_of(self, variant: ResolvedVariant) -> int:
+        """Returns how many questions of a haystack are asked one after another, until the others share a prefill."""
+        return prefills_to_share(self.models[variant.name], flags_of(self.config, variant.config))
+
+    def prefills_of(self, variant: ResolvedVariant) -> int:
+        """Returns how often a haystack is prefilled at most."""
+        return self.leading_of(variant) * engines_of(flags_of(self.config, variant.config))
 
     @property
     def tool_tasks(self) -> frozenset[str]:

@@ -14,7 +14,7 @@ from kveval.engines.client.access import Access
 from kveval.engines.emulation import check_eager, check_emulated
 from kveval.engines.speculation import check_speculation
 from kveval.engines.variants import ResolvedVariant, emulated_control, resolve
-from kveval.engines.vllm.limits import check_skipped, check_storage
+from kveval.engines.vllm.limits import check_logging, check_skipped, check_storage
 from kveval.errors import ConfigError, PlanError
 from kveval.measure.plan.limits import TokenLimit, check_load_fits
 from kveval.models.checkpoint import Model, read_model
@@ -79,6 +79,8 @@ class PlannedVariants:
         for variant in self.variants:
             check_storage(variant, self.models[variant.name], flags[variant.name], self.installation.device)
             check_skipped(variant, self.models[variant.name], flags[variant.name])
+            check_logging(variant.config.env, f"variants.{variant.name}.env")
+        check_logging(self.config.engine.env, "engine.env")
 
 
 def plan_variants(config: SweepConfig, installation: Installation) -> PlannedVariants:

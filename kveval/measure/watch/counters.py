@@ -82,10 +82,10 @@ def kept_findings(current: VariantRun) -> list[Finding]:
     return [finding for finding in past_findings(current) if finding.code in _HISTORY]
 
 
-def planned_hit_tokens(samples: Iterable[Sample], block_size: int) -> int:
-    """Returns the prompt tokens that come from the cache if every haystack is prefilled once, in whole blocks."""
+def planned_hit_tokens(samples: Iterable[Sample], block_size: int, prefills: int = 1) -> int:
+    """Returns the prompt tokens that come from the cache if every haystack is prefilled so often, in whole blocks."""
     return sum(
-        (group.shared_tokens // block_size * block_size) * (len(group.samples) - 1)
+        (group.shared_tokens // block_size * block_size) * max(len(group.samples) - prefills, 0)
         for group in group_by_haystack(samples)
     )
 

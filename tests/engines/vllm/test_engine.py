@@ -72,6 +72,23 @@ async def test_the_environment(engine_of: Maker, monkeypatch: pytest.MonkeyPatch
     assert json.loads(emulated["KVEVAL_EMULATE"])["format"] == "int8"
 
 
+async def test_the_shell_cannot_hide_what_the_log_says(engine_of: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_LOGGING_LEVEL", "WARNING")
+    monkeypatch.setenv("VLLM_CONFIGURE_LOGGING", "0")
+    monkeypatch.setenv("VLLM_LOGGING_CONFIG_PATH", "/mine.json")
+    environment = engine_of()._environment()
+    assert environment["VLLM_LOGGING_LEVEL"] == "INFO"
+    assert not {"VLLM_CONFIGURE_LOGGING", "VLLM_LOGGING_CONFIG_PATH"} & environment.keys()
+    monkeypatch.setenv("VLLM_LOGGING_LEVEL", "debug")
+    assert engine_of()._environment()["VLLM_LOGGING_LEVEL"] == "DEBUG"
+
+
+async def test_requests_are_computed_alike_where_that_is_asked_for(engine_of: Maker) -> None:
+    assert "VLLM_BATCH_INVARIANT" not in engine_of()._environment()
+    engine = engine_of(device=Device("cuda"), is_batch_invariant=True)
+    assert engine._environment()["VLLM_BATCH_INVARIANT"] == "1"
+
+
 async def test_a_server_that_comes_up_late(engine_of: Maker) -> None:
     engine = engine_of("late", says="(EngineCore pid=1) INFO [core.py:133] Initializing a V1 LLM engine (v0.32.0)")
     told = await start(engine)

@@ -11,7 +11,7 @@ from support.model_configs import DENSE
 from support.variants import variant
 
 from kveval.engines.variants import Device
-from kveval.engines.vllm.limits import check_skipped, check_storage, pinned_backend
+from kveval.engines.vllm.limits import check_logging, check_skipped, check_storage, pinned_backend
 from kveval.errors import PlanError
 from kveval.models.checkpoint import Model, read_model
 
@@ -125,6 +125,23 @@ def test_layers_that_would_be_quantized_all_the_same(model: Model, given: Any, m
 def test_layers_with_a_window_can_be_skipped_by_name(tmp_path: Path) -> None:
     windows = {"layer_types": ["sliding_attention", *["full_attention"] * 3], "sliding_window": 64}
     check_skipped(variant("fp8"), made(tmp_path, **windows), {"kv-cache-dtype-skip-layers": ["sliding_window"]})
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({}, None),
+        ({"VLLM_LOGGING_LEVEL": "debug"}, None),
+        ({"VLLM_LOGGING_LEVEL": "WARNING"}, "engine.env: VLLM_LOGGING_LEVEL: 'WARNING' hides .*; use: INFO, DEBUG"),
+        ({"VLLM_CONFIGURE_LOGGING": "0"}, "engine.env: VLLM_CONFIGURE_LOGGING may hide .*; leave it out"),
+    ],
+)
+def test_variables_that_would_hide_the_facts(environment: dict[str, str], message: str | None) -> None:
+    if message is None:
+        check_logging(environment, "engine.env")
+        return
+    with pytest.raises(PlanError, match=message):
+        check_logging(environment, "engine.env")
 
 
 @pytest.mark.parametrize(

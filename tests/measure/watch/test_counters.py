@@ -75,3 +75,6 @@ def test_whole_blocks_of_a_haystack_come_from_the_cache_for_all_but_the_first_qu
     rows = [sample(haystack, number, shared=40, tail=5) for haystack in "ab" for number in range(3)]
     assert planned_hit_tokens(rows, 16) == 2 * 2 * 32
     assert planned_hit_tokens(rows[:1], 16) == 0
+    # The second question is prefilled again.
+    assert planned_hit_tokens(rows, 16, prefills=2) == 2 * 32
+    assert planned_hit_tokens(rows, 16, prefills=9) == 0
