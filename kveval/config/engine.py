@@ -73,9 +73,10 @@ class RequestsConfig(StrictModel):
         max_attempts: requests sent for one sample before it becomes an ``engine_error``.
         max_in_flight: requests running at once. The KV cache may allow fewer.
         logprobs: top alternatives recorded per output token; 0 records none.
-        forced_decode: also make the engine write each right answer, and record how probable the model finds it.
-        serving_temperature: temperature at which the model is served, and at which expected scores are computed. None
-            takes the one in the model's generation_config.json, or 1.0 if that names none.
+        forced_decode: also record how probable the model finds each right answer: make the engine write it, or read it
+            token by token where that cannot be done.
+        serving_temperature: temperature at which the model is served, and at which expected scores are computed where
+            outputs are forced. None takes the one in the model's generation_config.json, or 1.0 if that names none.
     """
 
     timeout_s: Annotated[float, Field(gt=0)] = 600.0
