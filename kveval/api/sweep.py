@@ -10,6 +10,8 @@ from kveval.api.source import ConfigSource, engine_for, incomplete, read_config,
 from kveval.config.sweep import SweepConfig
 from kveval.engines.process import check_port
 from kveval.errors import InfrastructureError, RunDirectoryError
+from kveval.judge.looks.interim import findings_at_look
+from kveval.judge.run_data import load_run
 from kveval.judge.trust.earlier import EarlierAnswers
 from kveval.load.plan import describe_load, load_plan_of
 from kveval.load.run import load_stage
@@ -150,6 +152,7 @@ async def _ask(plan: Plan, out: Path, resume: bool, retry_errors: bool, console:
                 reporter=reporter,
                 stages=[load] if load else [],
                 confirm=EarlierAnswers(),
+                judge=lambda variant: findings_at_look(load_run(out), variant),
             )
         finally:
             if load:

@@ -43,6 +43,19 @@ class DivergenceConfig(StrictModel):
         return self
 
 
+class BudgetConfig(StrictModel):
+    """The most that a sweep asks. A context length that is decided leaves its part to the others.
+
+    Attributes:
+        samples: of one candidate.
+        gpu_hours: of all servers together, as measured. What is left of it is shared equally by the servers that are
+            still to be asked. Each is asked at least up to the first look.
+    """
+
+    samples: Annotated[int, NoBoolean, Field(gt=0)] | None = None
+    gpu_hours: Annotated[float, NoBoolean, Field(gt=0)] | None = None
+
+
 class SweepConfig(StrictModel):
     """Everything that decides a sweep.
 
@@ -55,6 +68,9 @@ class SweepConfig(StrictModel):
         confirm_share: share of the haystacks of taken answers that is asked again, at least two and one of each length.
         aa_share: share of the samples the baseline answers a second time.
         accept_findings: codes of error findings that do not stop a variant.
+        stop: ``when_decided`` judges candidates while they are asked, and asks no more than their verdicts need;
+            ``never`` asks everything and judges once.
+        budget: the most that is asked.
         cold_check: samples asked once more without the prefix cache: how many, or their share; 0 for none.
         load: also measure the speed of every server once its samples are answered; None to leave it out.
         divergence: also measure how far every variant moves from the baseline along a text; None to leave it out.
@@ -79,6 +95,8 @@ class SweepConfig(StrictModel):
     cold_check: Annotated[Annotated[int, Field(ge=0, strict=True)] | Annotated[float, Field(gt=0, le=1)], NoBoolean] = (
         10
     )
+    stop: Literal["when_decided", "never"] = "when_decided"
+    budget: BudgetConfig = BudgetConfig()
     accept_findings: list[str] = []
     engine: EngineConfig = EngineConfig()
     requests: RequestsConfig = RequestsConfig()

@@ -14,13 +14,12 @@ from kveval.engines.session import Session
 from kveval.errors import EngineError
 from kveval.measure.expected import ExpectedAsker
 from kveval.measure.haystacks import HaystackSamples, group_by_haystack
+from kveval.measure.launching.work import Work
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
 from kveval.measure.records import record_of, request_of
 from kveval.measure.schedule import ask_all
-from kveval.measure.watch.blocks import Blocks
 from kveval.measure.watch.counters import Counted, planned_hit_tokens
-from kveval.measure.watch.facts import FactsWatch
 from kveval.run.directory import RunDirectory
 from kveval.run.records import SentinelRecord
 from kveval.tasks.sample import Sample
@@ -31,53 +30,6 @@ _MAX_FAILURES_IN_A_ROW = 5
 
 class ServerBrokenError(Exception):
     """The server died, or fails every request."""
-
-
-class Remaining:
-    """Samples of one variant still to ask.
-
-    What was in flight when a server broke is a suspect: it may have broken the server. Suspects are asked last and one
-    at a time, so that a request which breaks servers costs only its own answer.
-    """
-
-    def __init__(self, samples: list[Sample]) -> None:
-        self._samples = {sample.sample_id: sample for sample in samples}
-        self._in_flight: set[str] = set()
-        self._suspects: set[str] = set()
-
-    def __contains__(self, sample: Sample) -> bool:
-        return sample.sample_id in self._samples
-
-    def begin(self, sample: Sample) -> None:
-        self._in_flight.add(sample.sample_id)
-
-    def done(self, sample: Sample) -> None:
-        self._in_flight.discard(sample.sample_id)
-        self._samples.pop(sample.sample_id, None)
-
-    def suspect_in_flight(self) -> None:
-        self._suspects |= self._in_flight
-        self._in_flight.clear()
-
-    def unsuspected(self) -> list[Sample]:
-        return [sample for sample in self._samples.values() if sample.sample_id not in self._suspects]
-
-    def suspects(self) -> list[Sample]:
-        return [sample for sample in self._samples.values() if sample.sample_id in self._suspects]
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What is left to ask of one variant, over all its launches.
-
-    Attributes:
-        blocks: says when the server is looked at again, and what it is asked again.
-        watch: looks at its facts again.
-    """
-
-    remaining: Remaining
-    blocks: Blocks
-    watch: FactsWatch
 
 
 @dataclass
@@ -120,9 +72,11 @@ class SampleAsker:
         started = time.monotonic()
         await self._read_counters()
         try:
-            unsuspected = self._in_order(self.work.remaining.unsuspected())
-            await self._ask_all(unsuspected, max_in_flight=self.plan.config.requests.max_in_flight)
-            await self._ask_all(self._in_order(self.work.remaining.suspects()), max_in_flight=1)
+            while (look := self.work.looks.next()) is not None:
+                await self._ask_up_to(look)
+                await self._take(look)
+            if self._answered:
+                self.work.blocks.end()
             while sentinel := self.work.blocks.sentinel():
                 await self._ask_all([sentinel], max_in_flight=1)
         finally:
@@ -133,6 +87,21 @@ class SampleAsker:
             planned = planned_hit_tokens(self._answered, block_size, prefills)
             planned += self._expected.planned_hit_tokens(self._answered, block_size)
             self.counted = Counted(self._log, seconds, planned)
+
+    async def _ask_up_to(self, look: int) -> None:
+        wanted, remaining = {sample.sample_id for sample in self.work.looks.up_to(look)}, self.work.remaining
+        unsuspected = [sample for sample in remaining.unsuspected() if sample.sample_id in wanted]
+        await self._ask_all(self._in_order(unsuspected), max_in_flight=self.plan.config.requests.max_in_flight)
+        suspects = [sample for sample in remaining.suspects() if sample.sample_id in wanted]
+        await self._ask_all(self._in_order(suspects), max_in_flight=1)
+
+    async def _take(self, look: int) -> None:
+        """Judges what is answered, if the variant is judged while it is asked. The server must not have changed."""
+        looks = self.work.looks
+        if looks.is_judged:
+            await self._look_again(is_last=True)
+        await looks.take(look)
+        self.work.blocks.plan_to_ask(len(looks.samples))
 
     def _in_order(self, samples: list[Sample]) -> list[HaystackSamples]:
         return sorted(group_by_haystack(samples), key=lambda haystack: self.order[haystack.haystack_id])
@@ -176,17 +145,21 @@ class SampleAsker:
         if is_block_over:
             await self._look_again()
 
-    async def _look_again(self) -> None:
-        """Reads counters and facts at the end of a block. Other questions go on being asked meanwhile."""
+    async def _look_again(self, *, is_last: bool = False) -> None:
+        """Reads counters and facts at the end of a block. Other questions go on being asked meanwhile.
+
+        Args:
+            is_last: this reading must succeed, because something rests on the answers so far.
+        """
         # One reading at a time: of two that overtake each other, the older one would look like a restart.
         async with self._looking:
             await self._read_counters()
             try:
                 blocks = self.work.blocks
-                await self.work.watch.look(self.session, blocks.answered, is_last=blocks.is_over)
+                await self.work.watch.look(self.session, blocks.answered, is_last=is_last or blocks.is_over)
             except EngineError as error:
                 # Only the last reading must succeed: it vouches for all answers since the one before.
-                if self.work.blocks.is_over:
+                if is_last or self.work.blocks.is_over:
                     raise ServerBrokenError(str(error)) from error
 
     async def _why_broken(self, answer: EngineAnswer) -> str | None:

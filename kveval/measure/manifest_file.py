@@ -6,6 +6,7 @@ from typing import Any
 
 from kveval.engines.variants import ResolvedVariant
 from kveval.measure import provenance
+from kveval.measure.looks.asked import asked_samples, stopped_early
 from kveval.measure.plan.plan import Plan
 from kveval.measure.records import why_too_few_answers
 from kveval.run.directory import RunDirectory
@@ -35,10 +36,13 @@ class ManifestFile:
         self._replace(variants={**self.manifest.variants, variant.name: current})
 
     def end(self, variant: ResolvedVariant, plan: Plan, **changes: Any) -> None:
-        """Notes that every sample was asked. The variant is complete if enough of them are answered."""
-        asked, records = len(plan.samples_of(variant)), list(self._run.records(variant.name))
-        problem = why_too_few_answers(asked, records, plan.config.judge.max_unanswered_share)
-        self.update(variant, status="stopped" if problem else "complete", reason=problem, **changes)
+        """Notes that nothing more is asked. The variant is complete if enough of what was asked is answered."""
+        stopped, planned = self.of(variant).stopped, plan.samples_of(variant)
+        asked = {sample.sample_id for sample in asked_samples(planned, plan.looks, stopped)}
+        records = [record for record in self._run.records(variant.name) if record.sample_id in asked]
+        problem = why_too_few_answers(len(asked), records, plan.config.judge.max_unanswered_share)
+        reason = problem or stopped_early(len(asked), len(planned), stopped)
+        self.update(variant, status="stopped" if problem else "complete", reason=reason, **changes)
 
     def finish(self) -> None:
         """Notes how the run ended. A variant that still runs was interrupted."""

@@ -26,7 +26,7 @@ def request_of(sample: Sample) -> EngineRequest:
     return EngineRequest(sample.prompt.token_ids(), sample.max_output_tokens, sample.stop, chat=sample.chat)
 
 
-def sample_row(sample: Sample) -> SampleRow:
+def sample_row(sample: Sample, first_look: int = 1) -> SampleRow:
     return SampleRow(
         sample_id=sample.sample_id,
         haystack_id=sample.haystack_id,
@@ -40,6 +40,7 @@ def sample_row(sample: Sample) -> SampleRow:
         max_output_tokens=sample.max_output_tokens,
         stop=list(sample.stop),
         doc=dict(sample.doc),
+        first_look=first_look,
     )
 
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from kveval.engines.base import OpenEngine
 from kveval.engines.registry import open_engine
-from kveval.engines.session import Session, open_session
-from kveval.engines.speculation import judge_partner
 from kveval.engines.variants import ResolvedVariant
 from kveval.errors import EngineError, FactsChangedError, FactsError, ResumeError
-from kveval.measure.asker import Remaining, SampleAsker, ServerBrokenError, Work
+from kveval.measure.asker import ServerBrokenError
 from kveval.measure.divergence.stage import DivergenceStage
 from kveval.measure.haystacks import group_by_haystack, tokens_to_compute
+from kveval.measure.launching.launch import MAX_LAUNCHES, Launcher
+from kveval.measure.launching.work import Remaining, Work
+from kveval.measure.looks.asked import asked_samples
+from kveval.measure.looks.inherited import allowance_hours, inherit_stops, with_looks
+from kveval.measure.looks.variant import InterimJudge, VariantLooks
 from kveval.measure.manifest_file import ManifestFile
 from kveval.measure.plan.asked_again import cold_tokens
-from kveval.measure.plan.manifest import check_same_engine, manifest_of
+from kveval.measure.plan.manifest import manifest_of
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
 from kveval.measure.records import sample_row, unanswered
@@ -26,17 +27,14 @@ from kveval.measure.reuse.growing import growing
 from kveval.measure.reuse.reuser import Confirm, Reuser
 from kveval.measure.stages.cold import ColdStage
 from kveval.measure.stages.stage import Stage
-from kveval.measure.watch.answers import answer_findings
 from kveval.measure.watch.blocks import Blocks
-from kveval.measure.watch.counters import kept_findings, past_findings
+from kveval.measure.watch.counters import past_findings
 from kveval.measure.watch.facts import FactsWatch
 from kveval.run.directory import RunDirectory
-from kveval.run.facts import Facts, Finding, with_findings
-from kveval.run.manifest import Manifest, SmokeResult
+from kveval.run.facts import Finding, with_findings
+from kveval.run.manifest import Manifest
 from kveval.run.set_aside import set_broken_lines_aside
 from kveval.tasks.sample import Sample
-
-_MAX_LAUNCHES = 2
 
 
 async def sweep(
@@ -49,6 +47,7 @@ async def sweep(
     stages: Sequence[Stage] = (),
     confirm: Confirm | None = None,
     open_engine: OpenEngine = open_engine,
+    judge: InterimJudge | None = None,
 ) -> Manifest:
     """Runs `plan` into the run directory `out`.
 
@@ -56,6 +55,8 @@ async def sweep(
         retry_errors: on resume, ask again the samples that ended as ``engine_error``.
         stages: what else to do with every server after its samples are answered.
         confirm: judges the answers of ``baseline_from``. None takes none.
+        judge: judges a candidate while it is asked, so that it is asked no more than its verdicts need. None asks
+            everything, and so does ``stop: never``.
 
     Returns:
         The final manifest. Its status is ``complete`` only if every variant answered enough of its samples.
@@ -69,12 +70,13 @@ async def sweep(
     run = RunDirectory(out)
     with run.locked():
         run.check_usable(resume=resume)
-        manifest = ManifestFile(run, manifest_of(run, plan))
+        judge = judge if plan.config.stop == "when_decided" else None
+        manifest = ManifestFile(run, with_looks(manifest_of(run, plan), plan, is_judged=judge is not None))
         for variant in plan.variants:
             for said in set_broken_lines_aside(run, variant.name, [one.sample_id for one in plan.samples_of(variant)]):
                 reporter.note(f"{variant.name}: {said}")
         with growing(run, manifest.manifest, plan, reporter):
-            return await _Sweep(plan, run, manifest, reporter, retry_errors, stages, confirm, open_engine).run()
+            return await _Sweep(plan, run, manifest, reporter, retry_errors, stages, confirm, open_engine, judge).run()
 
 
 class _Sweep:
@@ -88,25 +90,29 @@ class _Sweep:
         stages: Sequence[Stage],
         confirm: Confirm | None,
         open_engine: OpenEngine,
+        judge: InterimJudge | None,
     ) -> None:
         self._plan = plan
         self._run = run
         self._manifest = manifest
         self._reporter = reporter
-        self._cold = ColdStage(plan, run, manifest.manifest, reporter, retry_errors=retry_errors)
-        self._stages: list[Stage] = [self._cold, DivergenceStage(plan, run, manifest.manifest, reporter), *stages]
+        self._retry_errors = retry_errors
+        self._judge = judge
+        self._cold = ColdStage(plan, run, manifest, reporter, retry_errors=retry_errors)
+        divergence = DivergenceStage(plan, run, manifest.manifest, reporter)
+        self._stages: list[Stage] = [self._cold, divergence, *stages]
         self._reuser = Reuser(plan, run, manifest, reporter, confirm)
-        self._open_engine = open_engine
         self._tokens = tokens_to_compute(plan.samples)
         # A haystack of fixed prompts may have got more of them: what it had is asked first.
         self._order = {one.haystack_id: place for place, one in reversed([*enumerate(plan.in_order)])}
-        self._missing = {
-            variant.name: unanswered(plan.samples_of(variant), run.records(variant.name), retry_errors=retry_errors)
-            for variant in plan.variants
-        }
+        self._launcher = Launcher(
+            plan, run, manifest, reporter,
+            order=self._order, tokens=self._tokens, stages=self._stages, reuser=self._reuser, open_engine=open_engine,
+        )  # fmt: skip
 
     async def run(self) -> Manifest:
-        self._run.write_samples(sample_row(sample) for sample in self._plan.samples)
+        first_look = self._plan.looks.first_look
+        self._run.write_samples(sample_row(sample, first_look[sample.sample_id]) for sample in self._plan.samples)
         self._manifest.write()
         self._begin_progress()
         for finding in self._plan.findings:
@@ -121,21 +127,35 @@ class _Sweep:
 
     def _begin_progress(self) -> None:
         total = sum(self._weight(self._plan.samples_of(v), self._cold.samples_of(v)) for v in self._plan.variants)
-        left = sum(self._weight(self._missing[v.name], self._cold.missing(v)) for v in self._plan.variants)
+        left = sum(self._weight(self._missing(v), self._cold.missing(v)) for v in self._plan.variants)
         self._reporter.begin(total, total - left)
 
     def _weight(self, samples: Sequence[Sample], cold: Sequence[Sample]) -> int:
         return sum(self._tokens[sample.sample_id] for sample in samples) + sum(map(cold_tokens, cold))
 
+    def _missing(self, variant: ResolvedVariant) -> list[Sample]:
+        stopped = self._manifest.of(variant).stopped
+        asked = asked_samples(self._plan.samples_of(variant), self._plan.looks, stopped)
+        return unanswered(asked, self._run.records(variant.name), retry_errors=self._retry_errors)
+
     async def _measure_missing(self, variant: ResolvedVariant) -> None:
-        samples, cold = self._missing[variant.name], self._cold.missing(variant)
+        inherit_stops(self._manifest, variant)
+        work = self._work(variant, self._missing(variant))
+        if self._manifest.of(variant).status != "complete":
+            await work.looks.take_answered()
+        if work.looks.next() is None:
+            # It is decided, or a budget that is spent asks no more of a run that goes on.
+            work = self._work(variant, self._missing(variant))
+        samples, cold = work.remaining.unsuspected(), self._cold.missing(variant)
         planned = len(self._plan.samples_of(variant)) + len(self._cold.samples_of(variant))
         self._reporter.variant(variant.name, planned, planned - len(samples) - len(cold))
-        if samples and not self._reuser.take_second_run(variant):
-            await self._measure(variant, samples)
+        if samples and self._reuser.take_second_run(variant):
+            work, samples = self._work(variant, []), []
+        if samples:
+            await self._measure(variant, work)
         elif any(stage.is_missing(variant) for stage in self._stages):
             try:
-                await self._measure(variant, [])
+                await self._measure(variant, work)
             finally:
                 # Every sample is answered already. Whatever becomes of this launch, the variant is complete, unless the
                 # server changed: a stage then has to be run again.
@@ -145,15 +165,17 @@ class _Sweep:
             findings = past_findings(self._manifest.of(variant))
             self._manifest.end(variant, self._plan, facts_changed=[], findings=findings)
 
-    async def _measure(self, variant: ResolvedVariant, samples: list[Sample]) -> None:
-        """Asks `samples`, on a second launch if the first dies. Ends as complete, stopped, refused or failed."""
-        work = self._work(variant, samples)
+    async def _measure(self, variant: ResolvedVariant, work: Work) -> None:
+        """Asks what remains of `work`, on a second launch if the first dies.
+
+        Ends as complete, stopped, refused or failed.
+        """
         reason, again = "", "started" if variant.config.endpoint is None else "attached"
-        for launch in range(1, _MAX_LAUNCHES + 1):
+        for launch in range(1, MAX_LAUNCHES + 1):
             if reason:
                 self._reporter.note(f"{variant.name}: {reason}; it is {again} once more")
             try:
-                await self._launch(variant, work, launch)
+                await self._launcher.launch(variant, work, launch)
             except (ServerBrokenError, FactsChangedError) as error:
                 # A server that changes often breaks at the same moment, and either may be seen first.
                 reason = str(work.watch.refusal or error).removeprefix(f"{variant.name}: ")
@@ -179,12 +201,18 @@ class _Sweep:
         self._reporter.note(f"{variant.name}: stopped with what it has: {reason}")
 
     def _work(self, variant: ResolvedVariant, missing: list[Sample]) -> Work:
-        samples, remaining = self._plan.samples_of(variant), Remaining(missing)
+        remaining = Remaining(missing)
+        looks = VariantLooks(
+            self._plan, variant, self._manifest, self._reporter, self._judge,
+            allowance_hours=allowance_hours(self._plan, self._manifest, variant),
+            answered=lambda samples: sum(sample not in remaining for sample in samples),
+        )  # fmt: skip
+        samples = looks.samples
         haystacks = sorted(group_by_haystack(samples), key=lambda haystack: self._order[haystack.haystack_id])
         answered = {sample.sample_id for sample in samples if sample not in remaining}
         records = [record for record in self._run.records(variant.name) if record.sample_id in answered]
         blocks = Blocks(haystacks, sum(self._tokens[sample.sample_id] for sample in samples), records)
-        return Work(remaining, blocks, FactsWatch(self._run, variant.name, blocks.answered))
+        return Work(remaining, blocks, FactsWatch(self._run, variant.name, blocks.answered), looks)
 
     def _give_up(self, variant: ResolvedVariant, error: FactsError | EngineError | ResumeError) -> None:
         """Notes why a variant is not measured. Raises `error` if the run makes no sense without the variant."""
@@ -195,74 +223,3 @@ class _Sweep:
         self._reporter.note(f"{variant.name}: not measured: {error}")
         if variant.role == "baseline":
             raise error
-
-    async def _launch(self, variant: ResolvedVariant, work: Work, launch: int) -> None:
-        launches = self._manifest.of(variant).launches + 1
-        self._manifest.update(variant, status="running", reason=None, launches=launches)
-        log_path = self._run.engine_log_path(variant.name)
-        async with open_session(
-            self._plan, variant, log_path, open_engine=self._open_engine, on_status=self._reporter.status
-        ) as session:
-            for stage in self._stages:
-                await stage.started(session)
-            self._reporter.status("asking smoke questions")
-            await self._establish(session, work, launch)
-            self._reporter.status("asking")
-            ask = partial(self._ask, session, is_last_launch=launch == _MAX_LAUNCHES)
-            await self._reuser.take(session, work, ask)
-            await ask(work)
-            for stage in self._stages:
-                try:
-                    await stage.run(session)
-                except (EngineError, FactsError) as error:
-                    self._reporter.note(f"{variant.name}: {error}")
-            with contextlib.suppress(EngineError):
-                # Every sample is answered. If a stage broke the server, the stage says so.
-                await work.watch.look(session, work.blocks.answered, is_last=True)
-
-    async def _establish(self, session: Session, work: Work, launch: int) -> None:
-        """Writes facts, smoke answers and findings down before the first sample."""
-        variant, baseline = session.variant, self._manifest.baseline
-        current, is_baseline = self._manifest.of(variant), variant.role == "baseline"
-        before = current.facts
-        established = await session.establish(
-            [sample.prompt for sample in self._plan.samples],
-            Facts() if is_baseline else baseline.facts,
-            SmokeResult() if is_baseline else baseline.smoke,
-        )
-        if before.is_established and launch > 1:
-            work.watch.compare(before, established.facts, work.blocks.answered)
-        if before.is_established:
-            window = self._plan.max_model_len if self._plan.growth else None
-            check_same_engine(
-                variant.name, before, established.facts, is_resumed=launch == 1, grown_max_model_len=window
-            )
-        findings = with_findings(established.findings, judge_partner(variant, self._plan.variants))
-        findings = with_findings(findings, [*(self._plan.findings if is_baseline else ()), *kept_findings(current)])
-        self._manifest.update(
-            variant, facts=established.facts, facts_changed=[], smoke=established.smoke, findings=findings
-        )
-        refusal = established.refusal(self._plan.config.accept_findings)
-        if refusal is not None:
-            raise FactsError(refusal)
-
-    async def _ask(self, session: Session, work: Work, *, is_last_launch: bool) -> None:
-        variant = session.variant
-        async with session.client() as client:
-            asker = SampleAsker(
-                plan=self._plan,
-                run=self._run,
-                reporter=self._reporter,
-                session=session,
-                client=client,
-                work=work,
-                order=self._order,
-                tokens=self._tokens,
-                is_last_launch=is_last_launch,
-            )
-            try:
-                await asker.ask()
-            finally:
-                plan, records = self._plan, self._run.records(variant.name)
-                answers = answer_findings(records, tool_tasks=plan.tool_tasks, markers=plan.reasoning.markers)
-                self._manifest.update(variant, **asker.counted.changes(variant, self._manifest.of(variant), answers))

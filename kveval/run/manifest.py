@@ -59,6 +59,7 @@ class VariantRun(Stored):
             goes on with the variant.
         counters: the engine's own counters over the asking phase.
         planned_hit_tokens: prompt tokens of that phase that should have come from the prefix cache.
+        server_seconds: that its servers took, from each launch to its end.
         looks: taken at a candidate while it was asked, in order. Empty if it is judged once, at its end.
         stopped: context lengths that were not asked to the end of the plan.
         reuse: what was taken from an earlier run, or why nothing was. None if nothing was to be taken.
@@ -78,6 +79,7 @@ class VariantRun(Stored):
     planned_hit_tokens: int = 0
     launches: int = 0
     asking_seconds: float = 0.0
+    server_seconds: float = 0.0
     looks: list[Look] = []
     stopped: dict[int, Stop] = {}
     reuse: Reuse | None = None

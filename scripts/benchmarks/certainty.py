@@ -6,7 +6,6 @@ takes them. The same night is judged once more as a fixed plan, which asks all o
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -101,7 +100,7 @@ def draw(night: Night, rng: np.random.Generator) -> tuple[NDArray[np.float64], N
     Differences are skewed: most questions lose little, some lose much.
     """
     per_length = night.haystacks * night.questions
-    level = rng.uniform(0.35, 0.65, night.lengths * per_length)
+    level: NDArray[np.float64] = rng.uniform(0.35, 0.65, night.lengths * per_length)
     loss = np.repeat([night.loss_at(length) for length in range(night.lengths)], per_length)
 
     def skewed(size: int) -> NDArray[np.float64]:
@@ -111,11 +110,11 @@ def draw(night: Night, rng: np.random.Generator) -> tuple[NDArray[np.float64], N
     shared = 2 * np.repeat(skewed(night.lengths * night.haystacks), night.questions)
     own = 2 * skewed(len(level))
     change = night.spread * (np.sqrt(night.icc) * shared + np.sqrt(1 - night.icc) * own)
-    candidate = np.clip(level - loss + change, 0.0, 1.0)
+    candidate: NDArray[np.float64] = np.clip(level - loss + change, 0.0, 1.0)
     if not night.is_greedy:
         return level, candidate
     luck = rng.random(len(level))
-    return (luck < level) * 1.0, (luck < candidate) * 1.0
+    return (luck < level).astype(np.float64), (luck < candidate).astype(np.float64)
 
 
 def _records(ids: pd.Index, scores: NDArray[np.float64], *, is_greedy: bool) -> pd.DataFrame:

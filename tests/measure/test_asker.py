@@ -1,19 +1,26 @@
 from __future__ import annotations
 
-from support.samples import sample
+from pathlib import Path
 
-from kveval.measure.asker import Remaining
+from support.scripted import Oracle, Reply, ScriptedEngines
+from support.sweeps import Nth, Planner, records, run
+
+from kveval.run.looks import LengthFinding
 
 
-def test_what_was_in_flight_when_a_server_broke_is_suspect() -> None:
-    samples = [sample("a", n) for n in range(4)]
-    remaining = Remaining(samples)
-    for one in samples[:3]:
-        remaining.begin(one)
-    remaining.done(samples[0])
-    assert remaining.unsuspected() == samples[1:]
-    remaining.suspect_in_flight()
-    assert remaining.suspects() == samples[1:3]
-    assert remaining.unsuspected() == samples[3:]
-    remaining.done(samples[1])
-    assert remaining.suspects() == samples[2:3]
+async def test_everything_up_to_a_look_is_answered_before_it_is_judged(plan_of: Planner, tmp_path: Path) -> None:
+    plan = plan_of(samples=48, questions_per_haystack=2)
+    first_look, out, oracle = plan.looks.first_look, tmp_path / "run", Oracle(plan)
+    engines = ScriptedEngines(oracle)
+    # What was in flight when the server died is asked last, but before the look that it belongs to.
+    engines.handlers["fp8"] = Nth(oracle, Reply(die=True), at=5)
+    seen = []
+
+    def judge(variant: str) -> dict[int, LengthFinding]:
+        seen.append({first_look[record.sample_id] for record in records(out, variant)})
+        assert len(records(out, variant)) == sum(number in seen[-1] for number in first_look.values())
+        return {512: LengthFinding(word="undecided")}
+
+    await run(plan, out, engines, judge=judge)
+
+    assert seen == [{1}, {1, 2}, {1, 2, 3}]

@@ -44,7 +44,7 @@ def test_what_is_asked_is_the_samples_own_prompt(plan: Plan) -> None:
 
 def test_what_is_stored_of_a_sample(plan: Plan) -> None:
     sample = plan.samples[0]
-    row = sample_row(sample)
+    row = sample_row(sample, 2)
     assert row.prompt_sha256 == sample.prompt.sha256()
     assert row.first_token_ids == sample.prompt.token_ids()[:8].tolist()
     assert row.prompt_tokens == len(sample.prompt)
@@ -97,7 +97,7 @@ def test_a_sample_keeps_its_identity_in_its_record(plan: Plan) -> None:
     same = ("sample_id", "haystack_id", "task", "family", "context_length", "depth_percent")
     assert {key: getattr(kept, key) for key in same} == {key: getattr(sample, key) for key in same}
     other = dataclasses.replace(sample, max_output_tokens=1)
-    assert sample_row(other) != sample_row(sample)
+    assert sample_row(other, 1) != sample_row(sample, 1)
 
 
 def test_an_answer_its_scorer_fails_on_is_kept(plan: Plan) -> None:

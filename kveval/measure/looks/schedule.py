@@ -76,9 +76,10 @@ def _shares(haystacks: Sequence[HaystackSamples]) -> list[float]:
 
 def _places(haystacks: Sequence[HaystackSamples], shares: Sequence[float]) -> Iterable[tuple[HaystackSamples, int]]:
     """Yields every haystack with the look that counts it first, counted from 1."""
-    asked: Counter[tuple[int, str]] = Counter()
-    of_cell = Counter(haystack.cell for haystack in haystacks)
+    asked: Counter[int] = Counter()
+    of_length = Counter(haystack.cell[0] for haystack in haystacks)
     for haystack in spread_over_time(haystacks):
-        asked[haystack.cell] += 1
-        so_far = asked[haystack.cell] / of_cell[haystack.cell]
+        length = haystack.cell[0]
+        asked[length] += 1
+        so_far = asked[length] / of_length[length]
         yield haystack, next(place for place, share in enumerate(shares, start=1) if so_far <= share + 1e-9)

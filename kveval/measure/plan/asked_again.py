@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, zip_longest
 
 from kveval.measure.haystacks import group_by_haystack
@@ -27,11 +27,17 @@ def aa_sample_ids(stages: _Stages, share: float) -> frozenset[str]:
     return frozenset(sample.sample_id for stage in stages for sample in stage if sample.haystack_id in asked)
 
 
-def cold_samples(stages: _Stages, wanted: int | float, seed: int) -> list[Sample]:
-    """Chooses `wanted` samples, or that share of all samples if `wanted` is below 1."""
+def cold_samples(
+    stages: _Stages, wanted: int | float, seed: int, first_look: Mapping[str, int] | None = None
+) -> list[Sample]:
+    """Chooses `wanted` samples, or that share of all samples if `wanted` is below 1.
+
+    Args:
+        first_look: the first look that counts each sample. A candidate that is decided early is asked no others.
+    """
     chosen: dict[str, Sample] = {}
     for samples in _growing(stages):
-        others = [one for one in _cold_in_turn(samples, seed) if one.sample_id not in chosen]
+        others = [one for one in _cold_in_turn(samples, seed, first_look or {}) if one.sample_id not in chosen]
         count = wanted if isinstance(wanted, int) else max(1, round(wanted * len(samples)))
         chosen |= {sample.sample_id: sample for sample in others[: max(count - len(chosen), 0)]}
     return list(chosen.values())
@@ -42,22 +48,24 @@ def _growing(stages: _Stages) -> Iterator[list[Sample]]:
     return accumulate((list(stage) for stage in stages), lambda before, added: [*before, *added])
 
 
-def _cold_in_turn(samples: Iterable[Sample], seed: int) -> list[Sample]:
+def _cold_in_turn(samples: Iterable[Sample], seed: int, first_look: Mapping[str, int]) -> list[Sample]:
     """Returns what may be asked without the cache, in the order in which it is chosen.
 
     The first sample of a haystack is never chosen: it is answered without the cache anyway. Cells take turns, short
-    contexts first, because every chosen sample costs a whole prefill.
+    contexts first, because every chosen sample costs a whole prefill. Those that the first look counts come first: a
+    candidate that is decided early is asked no others.
     """
     cells: dict[tuple[int, str], list[Sample]] = {}
     for haystack in group_by_haystack(samples):
         for sample in haystack.samples[1:]:
             cells.setdefault((sample.context_length, sample.task), []).append(sample)
 
-    def draw(sample: Sample) -> str:
-        return hashlib.sha256(f"{seed}/cold/{sample.sample_id}".encode()).hexdigest()
+    def draw(sample: Sample) -> tuple[int, str]:
+        drawn = hashlib.sha256(f"{seed}/cold/{sample.sample_id}".encode()).hexdigest()
+        return first_look.get(sample.sample_id, 1), drawn
 
-    drawn = [sorted(cells[cell], key=draw) for cell in sorted(cells)]
-    return [sample for sample in chain.from_iterable(zip_longest(*drawn)) if sample is not None]
+    in_turn = zip_longest(*(sorted(cells[cell], key=draw) for cell in sorted(cells)))
+    return [sample for sample in chain.from_iterable(in_turn) if sample is not None]
 
 
 def cold_tokens(sample: Sample) -> int:

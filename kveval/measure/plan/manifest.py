@@ -38,7 +38,10 @@ _MAY_CHANGE = (
     "load",
     "divergence",
     "include_path",
+    "budget",
 )
+# Keys that runs made before them do not have.
+_ADDED = ("stop",)
 _INSTEAD = "use the same one, or a new --out"
 
 
@@ -138,8 +141,9 @@ def hash_inputs(plan: Plan) -> dict[str, str]:
 def check_same_run(old: Manifest, new: Manifest) -> None:
     """Raises ResumeError: configuration, inputs or samples of a run are not what they would be now."""
     may_change = without_samples if is_grown(old, new) else dict
+    left_out = {*_MAY_CHANGE, *(key for key in _ADDED if key not in old.config)}
     before, now = (
-        {key: value for key, value in may_change(manifest.config).items() if key not in _MAY_CHANGE}
+        {key: value for key, value in may_change(manifest.config).items() if key not in left_out}
         for manifest in (old, new)
     )
     for key, was, is_now in _differences(before, now):

@@ -12,6 +12,7 @@ from kveval.engines.vllm.batch_invariance import invariance_finding, why_not_inv
 from kveval.engines.vllm.reasoning_parsers import parser_markers
 from kveval.measure.divergence.texts import PlannedText, plan_texts
 from kveval.measure.haystacks import HaystackSamples, group_by_haystack, spread_over_time
+from kveval.measure.looks.schedule import LookPlan, plan_looks
 from kveval.measure.plan.asked_again import aa_sample_ids, cold_samples
 from kveval.measure.plan.growth import EarlierPlan, by_stage, grown_cells, plan_growth
 from kveval.measure.plan.limits import longest_request
@@ -49,6 +50,7 @@ class Plan:
         references: what is forced for each sample that has a reference, by its id; `without_reference`: why each other
             sample has none.
         aa_sample_ids: what the A/A run asks: whole haystacks.
+        looks: when candidates are judged while they are asked.
         texts: what every variant is made to write, to see how far it moves from the baseline.
         max_model_len: tokens of the longest prompt and its output together, forced ones too, and no fewer than smoke
             questions need.
@@ -69,6 +71,7 @@ class Plan:
     references: dict[str, PlannedReferences]
     without_reference: dict[str, str]
     aa_sample_ids: frozenset[str]
+    looks: LookPlan
     texts: list[PlannedText]
     max_model_len: int
 
@@ -122,7 +125,7 @@ class Plan:
     @property
     def cold_samples(self) -> list[Sample]:
         """What the baseline and the candidates are asked once more, without the prefix cache."""
-        return cold_samples(self.stages, self.config.cold_check, self.config.seed)
+        return cold_samples(self.stages, self.config.cold_check, self.config.seed, self.looks.first_look)
 
 
 def make_plan(config: SweepConfig, installation: Installation, earlier: EarlierPlan | None = None) -> Plan:
@@ -164,6 +167,7 @@ def make_plan(config: SweepConfig, installation: Installation, earlier: EarlierP
         references=references,
         without_reference=without_reference,
         aa_sample_ids=aa_sample_ids(stages, config.aa_share),
+        looks=plan_looks(stages),
         texts=texts,
         max_model_len=longest_request(
             samples,

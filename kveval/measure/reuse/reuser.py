@@ -10,8 +10,8 @@ from typing import Protocol
 
 from kveval.engines.session import Session
 from kveval.engines.variants import ResolvedVariant
-from kveval.measure.asker import Remaining, Work
 from kveval.measure.haystacks import group_by_haystack, tokens_to_compute
+from kveval.measure.launching.work import AskAll, Remaining, Work
 from kveval.measure.manifest_file import ManifestFile
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
@@ -159,7 +159,7 @@ class Reuser:
         blocks = Blocks(group_by_haystack(samples), tokens, self._of(variant, by_id))
         try:
             if missing:
-                await ask(Work(Remaining(missing), blocks, work.watch))
+                await ask(Work(Remaining(missing), blocks, work.watch, AskAll(missing)))
         finally:
             # If the server broke, the next launch goes on from here.
             for record in self._of(variant, by_id):

@@ -9,6 +9,8 @@ from dataclasses import replace
 from kveval.engines.session import Session
 from kveval.engines.variants import ResolvedVariant
 from kveval.measure.haystacks import HaystackSamples
+from kveval.measure.looks.asked import asked_samples
+from kveval.measure.manifest_file import ManifestFile
 from kveval.measure.plan.asked_again import cold_tokens, is_cold_checked
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import Reporter
@@ -16,7 +18,6 @@ from kveval.measure.records import record_of, request_of, unanswered
 from kveval.measure.schedule import ask_all
 from kveval.run.directory import RunDirectory
 from kveval.run.facts import Facts
-from kveval.run.manifest import Manifest
 from kveval.tasks.sample import Sample
 
 
@@ -27,20 +28,21 @@ class ColdStage:
         self,
         plan: Plan,
         run: RunDirectory,
-        manifest: Manifest,
+        manifest: ManifestFile,
         reporter: Reporter,
         *,
         retry_errors: bool,
     ) -> None:
         self._plan = plan
         self._run = run
+        self._manifest = manifest
         self._reporter = reporter
         self._samples = plan.cold_samples
         self._retry_errors = retry_errors
         self._missing = {
             variant.name: self._unanswered(variant)
             for variant in plan.variants
-            if _can_be_cold(manifest.variants[variant.name].facts)
+            if _can_be_cold(manifest.of(variant).facts)
         }
 
     def samples_of(self, variant: ResolvedVariant) -> list[Sample]:
@@ -51,7 +53,9 @@ class ColdStage:
         return unanswered(self.samples_of(variant), cold, retry_errors=self._retry_errors)
 
     def missing(self, variant: ResolvedVariant) -> list[Sample]:
-        return self._missing.get(variant.name, [])
+        """Returns what is still to be asked: nothing that the variant is not asked with the cache."""
+        missing = self._missing.get(variant.name, [])
+        return asked_samples(missing, self._plan.looks, self._manifest.of(variant).stopped)
 
     def is_missing(self, variant: ResolvedVariant) -> bool:
         return bool(self.missing(variant))

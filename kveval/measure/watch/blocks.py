@@ -85,6 +85,15 @@ class Blocks:
         """Whether every question is answered."""
         return self.answered >= self.questions
 
+    def plan_to_ask(self, questions: int) -> None:
+        """Notes that fewer questions are asked than was planned."""
+        self.questions = questions
+
+    def end(self) -> None:
+        """Notes that nothing more is asked. A variant that ends within a block gets its last sentinel all the same."""
+        if self._asks_again and self.answered and self.answered not in self._ends:
+            self._due.append(max(self._asks_again.values()))
+
     def answer(self, record: Record) -> bool:
         """Counts an answer. Returns whether it ends a block: it is time to look at the server again."""
         is_new = record.sample_id not in self._outcomes
