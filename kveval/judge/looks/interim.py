@@ -87,7 +87,7 @@ def _is_futile(run: RunData, policy: Policy, look: Look, row: Comparison) -> boo
         difference.se,
         difference.clusters,
         share=share,
-        margin=policy.over(row.shown.families, row.shown.kind).margin,
+        margin=row.shown.margin,
         last_confidence=1 - (1 - policy.confidence) * last.error_share,
     )
     return chance < LEAST_CHANCE

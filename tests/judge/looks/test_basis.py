@@ -120,10 +120,10 @@ def test_the_p_value_of_a_look_is_corrected_for_all_looks(tmp_path: Path) -> Non
     looked = run(tmp_path / "a", looks([2048, 8192]), {2048: 1, 8192: 1}, answer=answer)
     found = row(looked, 8192)
     assert found.verdict is not None
-    assert found.difference.p is not None
+    assert found.difference.p_beyond is not None
     assert found.verdict.p_holm is not None
     # Three hypotheses are read together: overall and two lengths.
-    assert found.verdict.p_holm == pytest.approx(3 * found.difference.p / SHARES[0])
+    assert found.verdict.p_holm == pytest.approx(3 * found.difference.p_beyond / SHARES[0])
     assert found.verdict.word == "fail"
     assert [one.verdict.word for one in looked.of("fp8", "length") if one.verdict] == ["undecided", "fail"]
 
