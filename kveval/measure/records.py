@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from kveval.tasks.outcome import classify
 from kveval.tasks.sample import Sample
 from kveval.tasks.scoring.model_reasoning import ANY_MODEL, ModelReasoning
 from kveval.tasks.scoring.reasoning import GOING_ON
+from kveval.tasks.scoring.wording.degeneration import degeneration
 from kveval.tasks.task import Task
 
 _FIRST_TOKENS = 8
@@ -48,6 +50,7 @@ def record_of(
     sample: Sample, task: Task, variant: str, answer: EngineAnswer, reasoning: ModelReasoning = ANY_MODEL
 ) -> Record:
     outcome, metrics, error = _judge_answer(sample, task, answer, reasoning)
+    score = metrics.pop("score", 0.0)
     return Record(
         sample_id=sample.sample_id,
         haystack_id=sample.haystack_id,
@@ -57,8 +60,9 @@ def record_of(
         context_length=sample.context_length,
         depth_percent=sample.depth_percent,
         outcome=outcome,
-        score=metrics.pop("score", 0.0),
+        score=score,
         metrics=metrics,
+        degenerate=None if outcome == "engine_error" else _degenerate(sample, answer, score),
         output=answer.text,
         finish_reason=answer.finish_reason,
         prompt_tokens=answer.prompt_tokens,
@@ -119,6 +123,12 @@ def _judge_answer(
     going_on = reasoning.answer_in(sample, f"{answer.text}{GOING_ON}", (), answer.finish_reason)
     thinking = GOING_ON.strip() not in going_on
     return classify(answered, answer.finish_reason, metrics, sample.doc, thinking=thinking), dict(metrics), None
+
+
+def _degenerate(sample: Sample, answer: EngineAnswer, score: float) -> Literal["none", "loop", "scripts", "unrelated"]:
+    # An answer that earns something is about the question. A request made far back shares no word with its question.
+    about = "" if score or "catalogue" in sample.doc else str(sample.doc.get("question", ""))
+    return degeneration(answer.text, about) or "none"
 
 
 def _packed(answer: EngineAnswer) -> str | None:

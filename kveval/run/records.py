@@ -113,6 +113,7 @@ class Record(Stored):
     Attributes:
         score: the task's decision metric in [0, 1]; 0 when the engine failed or the sample has no right answer.
         metrics: the task's other metrics.
+        degenerate: how the output has degenerated, or "none". None in records of versions that did not look.
         prompt_tokens: as the engine counted them.
         cached_tokens: prompt tokens answered from the prefix cache; None when the engine does not say.
         sent_at: Unix time in seconds.
@@ -138,6 +139,7 @@ class Record(Stored):
     outcome: Outcome
     score: float = Field(ge=0, le=1)
     metrics: dict[str, float] = {}
+    degenerate: Literal["none", "loop", "scripts", "unrelated"] | None = None
     output: str
     finish_reason: str | None
     prompt_tokens: int | None

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from benchmarks import (
+    degeneration,
     expected,
     floors,
     fuzz,
@@ -38,6 +39,7 @@ ALONE: dict[str, Callable[[], Figures]] = {
     "startup": startup.measure,
     "prompts": prompts.measure,
     "tasks": tasks.measure,
+    "degeneration": degeneration.measure,
     "judge": judge.measure,
     "trust": trust.measure,
     "report": report.measure,

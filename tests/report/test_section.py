@@ -53,4 +53,4 @@ def test_a_new_folder_is_shown_without_any_other_change(tmp_path: Path, monkeypa
 def test_a_section_without_content_is_left_out(tmp_path: Path) -> None:
     run = load_run(make_run(tmp_path / "run", samples=make_samples(haystacks=2), answers={"bf16": scored(1)}))
     names = {part.name for section in show_sections(run, judge_run(run)) for part in section.parts}
-    assert names == {"outcomes"}
+    assert names == {"measures", "outcomes"}

@@ -7,6 +7,7 @@ from typing import Any
 
 from kveval.judge.comparison.comparison import Comparison
 from kveval.judge.comparison.endpoint import Attribution, Endpoint
+from kveval.judge.evidence.measures import Measure
 from kveval.judge.statistics.difference import Difference
 from kveval.report.endpoints import contradiction
 from kveval.run.manifest import VariantRun
@@ -98,6 +99,23 @@ def _difference(found: Difference | None) -> dict[str, Any] | None:
         return None
     keys = {"n": found.n, "haystacks": found.clusters, "delta": found.delta, "se": found.se}
     return {**keys, "low": found.low, "high": found.high, "p": found.p}
+
+
+def measure_row(one: Measure) -> dict[str, Any]:
+    """Returns a measure beside the score as one flat row: ``name``, ``kind`` (event or metric), where, and numbers."""
+    return {
+        "variant": one.variant,
+        "name": one.name,
+        "kind": "event" if one.is_event else "metric",
+        "level": one.scope.level,
+        "family": one.scope.family,
+        "task": one.scope.task,
+        "context_length": one.scope.context_length,
+        "count": one.count,
+        **{key: getattr(one.own, key) for key in ("n", "mean", "low", "high")},
+        "baseline_mean": one.baseline.mean if one.baseline else None,
+        "difference": _difference(one.difference),
+    }
 
 
 def _attribution(attribution: Attribution | None) -> dict[str, Any] | None:

@@ -14,8 +14,9 @@ from kveval.judge.comparison.own_score import kinds_of, method_of, own_score, te
 from kveval.judge.comparison.scope import scopes
 from kveval.judge.divergence.of_run import divergences
 from kveval.judge.evidence.cold import ColdComparison, cold_comparisons
+from kveval.judge.evidence.measures import event_findings, measures
 from kveval.judge.run_data import RunData, load_run
-from kveval.report.documents.rows import comparison_part, comparison_row, variant_row
+from kveval.report.documents.rows import comparison_part, comparison_row, measure_row, variant_row
 from kveval.report.endpoints import asked_of_baseline
 from kveval.report.sections.speculation.section import SpeculatingVariant, speculating_variants
 
@@ -28,15 +29,17 @@ def summary(run_dir: Path, policy: Policy | None = None) -> dict[str, Any]:
     """Returns the run as a strict JSON document.
 
     Its keys are ``version, run_id, status, partial, baseline, policy, problems, headlines, variants, rows,
-    speculation, prefix_cache`` and ``divergence``. There is one row per variant and context length, and one overall
-    (``context_length`` None). The baseline has one for each kind of score (``evidence``). Scores are in [0, 1],
-    differences in [-1, 1] (candidate - baseline). None stands beside a reason.
+    speculation, prefix_cache, divergence, measures`` and ``findings``. There is one row per variant and context
+    length, and one overall (``context_length`` None). The baseline has one for each kind of score (``evidence``).
+    Scores are in [0, 1], differences in [-1, 1] (candidate - baseline). None stands beside a reason.
 
     Raises:
         RunDirectoryError: `run_dir` is not a run directory, or it is broken.
     """
     run = load_run(run_dir)
     judgement, manifest = judge_run(run, policy), run.manifest
+    confidence = judgement.policy.confidence
+    found = measures(run, confidence=confidence)
     return {
         "version": SUMMARY_VERSION,
         "run_id": manifest.run_id,
@@ -51,6 +54,10 @@ def summary(run_dir: Path, policy: Policy | None = None) -> dict[str, Any]:
         "speculation": [_speculation(one) for one in speculating_variants(run, judgement)],
         "prefix_cache": [_cold(check) for check in cold_comparisons(run)],
         "divergence": [asdict(one) for one in divergences(run)],
+        "measures": [measure_row(one) for one in found],
+        "findings": [
+            one.model_dump() for one in event_findings(found, baseline=manifest.baseline, confidence=confidence)
+        ],
     }
 
 

@@ -7,10 +7,13 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
+from kveval.judge.comparison.judgement import Judgement
 from kveval.judge.divergence.estimate import Estimate
 from kveval.judge.divergence.of_run import VariantDivergence
 from kveval.judge.evidence.cold import ColdComparison
+from kveval.judge.evidence.measures import event_findings, measures
 from kveval.judge.evidence.speculation import Speculation
+from kveval.judge.run_data import RunData
 from kveval.report.labels import difference_label, flips_in_words
 from kveval.report.sections.speculation.section import SpeculatingVariant
 from kveval.report.terminal.layout import indented
@@ -110,6 +113,20 @@ def divergence_lines(rows: Sequence[VariantDivergence]) -> Iterator[RenderableTy
             yield indented(f"the divergence {row.growth.word} along a text, by {row.growth.kld:+.2g} nats")
     if rows:
         yield Text("KLD in nats at temperature 1, a lower bound: all tokens not kept count as one", style="dim")
+
+
+def measure_lines(run: RunData, judgement: Judgement) -> Iterator[RenderableType]:
+    """Shows how many answers of each variant were refused, degenerate and the like, and what differs."""
+    confidence = judgement.policy.confidence
+    found = [one for one in measures(run, confidence=confidence) if one.is_event and one.scope.level == "overall"]
+    shown = {one.name for one in found if one.count}
+    for variant in run.baseline_first:
+        counts = [one for one in found if one.variant == variant.name and one.name in shown]
+        if counts:
+            words = ", ".join(f"{one.name.replace('_', ' ')} {one.count:,} of {one.own.n:,}" for one in counts)
+            yield Text.assemble((visible(variant.name), "bold"), f"  {words}")
+    for finding in event_findings(found, baseline=run.manifest.baseline, confidence=confidence):
+        yield indented(visible(finding.message))
 
 
 def _divergence_label(row: VariantDivergence) -> str:

@@ -31,7 +31,7 @@ from kveval.report.labels import (
     with_word,
 )
 from kveval.report.sections.speculation.section import speculating_variants
-from kveval.report.terminal.evidence import cold_lines, divergence_lines, speculation_lines
+from kveval.report.terminal.evidence import cold_lines, divergence_lines, measure_lines, speculation_lines
 from kveval.report.terminal.layout import STYLES, indented, not_judged
 from kveval.report.text import visible
 from kveval.run.manifest import VariantRun
@@ -64,6 +64,7 @@ def summary_table(run_dir: Path, policy: Policy | None = None) -> RenderableType
     for check in cold_comparisons(run):
         parts += cold_lines(check)
     parts += divergence_lines(divergences(run))
+    parts += measure_lines(run, judgement)
     return Stack(*parts)
 
 

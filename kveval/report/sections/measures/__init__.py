@@ -1,0 +1,1 @@
+"""Refusals, hallucinations, degenerate outputs, full budgets, and the tasks' metrics."""
