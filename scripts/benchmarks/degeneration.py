@@ -26,7 +26,7 @@ def measure() -> dict[str, Any]:
     samples = _samples()
     right = [(answer_of(sample), str(sample.doc.get("question", ""))) for sample in samples]
     paragraphs = [(document.text, "") for document in hotpotqa().documents[:_PARAGRAPHS]]
-    rng = random.Random(0)
+    rng = random.Random(0)  # noqa: S311
     loops = [(_looped(text, rng), "") for text, _ in paragraphs[:500]]
     return {
         "right_answers": _shares(right),
