@@ -103,7 +103,9 @@ class Session:
         """
         async with self.client() as client:
             facts = await self.engine.facts()
-            smoke_result, smoke_findings = await smoke(client, prompts, facts, baseline_smoke.perplexity)
+            smoke_result, smoke_findings = await smoke(
+                client, prompts, facts, baseline_smoke.perplexity, baseline_smoke
+            )
             has_prefix_cache = bool(facts.prefix_caching or smoke_result.cached_tokens_of_repeat)
             forced, stepwise, forced_findings = await self._check_readers(client, baseline, has_prefix_cache)
         facts = _with_capacity_ratio(await self.engine.facts(), baseline)

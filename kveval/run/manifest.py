@@ -34,6 +34,7 @@ class SmokeResult(Stored):
 
     Attributes:
         perplexity: of plain English; None if the server gives no logprobs of a text.
+        long_prompt_tokens, long_output: of the longest prompt, if it is longer than the first by a quarter.
         output: the answer to the first question.
         cached_tokens_of_repeat: of the same question asked again; None if the server does not say.
         sample_id: only in runs before 0.1.0.
@@ -43,6 +44,8 @@ class SmokeResult(Stored):
     sample_id: str | None = None
     perplexity: float | None = None
     output: str | None = None
+    long_prompt_tokens: int | None = None
+    long_output: str | None = None
     cached_tokens_of_repeat: int | None = None
 
 

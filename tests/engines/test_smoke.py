@@ -115,3 +115,54 @@ def test_a_measurement_without_samples_has_a_plain_prompt() -> None:
     made = plain_prompt(prompt_format)
     assert "The harbour was quiet" in prompt_format.decode(made.token_ids())
     assert list(made.tail) == list(prompt_format.suffix_ids)
+
+
+SOUND = SmokeResult(perplexity=20.0, output="The number is here.", long_output="The number is 5550123.")
+
+
+async def smoked(
+    short: str, long: str, baseline: SmokeResult | None = SOUND, **server: Any
+) -> tuple[SmokeResult, list[Finding]]:
+    def handler(ids: list[int], _body: dict[str, Any]) -> Reply:
+        return Reply(long if len(ids) > 5000 else short)
+
+    async with serving(handler, max_attempts=1) as (client, scripted):
+        for key, value in server.items():
+            setattr(scripted, key, value)
+        return await smoke(client, [prompt(100), prompt(2500), prompt(9000)], facts(), 20.0, baseline)
+
+
+async def test_the_longest_prompt_is_asked_too() -> None:
+    result, findings = await smoked("The number is here.", "The number is 5550123.")
+    assert findings == []
+    assert (result.prompt_tokens, result.long_prompt_tokens) == (2500, 9000)
+    assert result.long_output == "The number is 5550123."
+    _, findings = await smoked("The number is here.", "")
+    assert "a prompt of 9000 tokens: the answer is empty" in findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("long", "level", "code"),
+    [
+        ("so on and so on and so on and so on and so on and so on and so on and", "error", "smoke_failed"),
+        ("Москва lantern 東京都 Ελλάδα عربية", "error", "smoke_failed"),
+        ("the men of the old town had gone to the sea with their boats", "warning", "smoke_long_answer_differs"),
+    ],
+)
+async def test_a_collapse_on_long_prompts_only_is_seen_beside_the_baseline(long: str, level: str, code: str) -> None:
+    _, findings = await smoked("The number is there.", long)
+    assert [(finding.level, finding.code) for finding in findings] == [(level, code)]
+    assert (await smoked("The number is there.", long, baseline=None))[1] == []
+
+
+async def test_another_answer_to_both_prompts_is_no_collapse_of_long_ones() -> None:
+    assert (await smoked("Perhaps elsewhere.", "Nobody knows."))[1] == []
+
+
+@pytest.mark.parametrize(
+    ("logprob", "found"),
+    [(-3.0, []), (-3.2, []), (-3.6, [("warning", "smoke_perplexity_rises")]), (-4.3, [("error", "smoke_failed")])],
+)
+async def test_a_long_passage_is_read_as_the_baseline_reads_it(logprob: float, found: list[tuple[str, str]]) -> None:
+    _, findings = await findings_of(Reply("a b c"), perplexity_logprob=logprob, baseline=20.0)
+    assert [(finding.level, finding.code) for finding in findings] == found
