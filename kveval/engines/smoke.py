@@ -120,8 +120,8 @@ async def _ask_longest(
     if not _share_a_word(short_output, short_theirs):
         return answer.text, []
     message = (
-        f"the answer to the longest prompt ({len(prompt)} tokens) has no word in common with the baseline's, while that "
-        f"to a shorter one has: {answer.text[:60]!r} and {theirs[:60]!r}"
+        f"the answer to the longest prompt ({len(prompt)} tokens) has no word in common with the baseline's, while "
+        f"that to a shorter one has: {answer.text[:60]!r} and {theirs[:60]!r}"
     )
     return answer.text, [Finding.warning("smoke_long_answer_differs", message)]
 
