@@ -16,6 +16,7 @@ LM_EVAL = "lm_eval:"
 HaystackStyle = Literal["essays", "wikipedia", "generated"]
 # Of one cell. More is a typing error that would fill the memory with prompts before anything is said.
 _MOST_SAMPLES = 100_000
+_MOST_OUTPUT_TOKENS = 1_000_000
 SampleCount = Annotated[int, NoBoolean, Field(gt=0, le=_MOST_SAMPLES)]
 
 _GENERATED_ONLY = ("questions_per_haystack", "haystack", "context_lengths")
@@ -28,6 +29,8 @@ class TaskConfig(StrictModel):
         name: of a kveval task, ``lm_eval:NAME``, or any name for the prompts of `file`; by default the file's stem.
         file: JSON Lines with the user's own prompts.
         samples: per context length. Of fixed prompts, so many from the beginning.
+        output_tokens: the output budget, in place of the task's own. Thinking needs more. It is part of every sample's
+            id, so other budgets are other samples.
     """
 
     name: str
@@ -36,6 +39,7 @@ class TaskConfig(StrictModel):
     questions_per_haystack: Annotated[int, Field(gt=0)] | None = None
     haystack: HaystackStyle | None = None
     context_lengths: list[ContextLength] | None = None
+    output_tokens: Annotated[int, NoBoolean, Field(gt=0, le=_MOST_OUTPUT_TOKENS)] | None = None
 
     @property
     def has_fixed_prompts(self) -> bool:

@@ -59,6 +59,7 @@ def describe(plan: Plan) -> dict[str, Any]:
             *speculation_notes(plan.variants), *(finding.message for finding in plan.findings), *_divergence(plan)
         ],
         "cells": _cell_rows(plan),
+        "output_budgets": _budget_rows(plan),
         "samples": len(plan.samples),
         "haystacks": len(haystacks),
         "prompt_tokens": unshared,
@@ -126,6 +127,18 @@ def _cell_rows(plan: Plan) -> list[dict[str, Any]]:
         }
         for (task, context_length), samples in cells.items()
     ]  # fmt: skip
+
+
+def _budget_rows(plan: Plan) -> list[dict[str, Any]]:
+    """Returns the largest output budget of each task, and the share of the window that it takes."""
+    largest: dict[str, int] = {}
+    for sample in plan.samples:
+        largest[sample.task] = max(largest.get(sample.task, 0), sample.max_output_tokens)
+    window = plan.max_model_len
+    return [
+        {"task": task, "output_tokens": tokens, "output_share": round(tokens / window, 4) if window else None}
+        for task, tokens in largest.items()
+    ]
 
 
 def _expected(plan: Plan, samples: list[Sample]) -> dict[str, Any]:

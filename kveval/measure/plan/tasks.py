@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kveval.config.sweep import SweepConfig
 from kveval.config.task import TaskConfig
 from kveval.engines.smoke import OUTPUT_TOKENS
 from kveval.errors import ConfigError, nearest
 from kveval.measure.plan.limits import TokenLimit
-from kveval.tasks.external.fixed_prompts import FixedPromptTask
+from kveval.tasks.external.fixed_prompts import FixedPromptTask, with_output_tokens
 from kveval.tasks.loader import load_tasks
 from kveval.tasks.task import Cell, Task
 from kveval.tasks.task_files import list_tasks
@@ -51,7 +51,11 @@ def read_tasks(config: SweepConfig) -> PlannedTasks:
     fixed = _fixed_prompt_tasks(config)
     generated = [entry for entry in config.tasks if not entry.has_fixed_prompts]
     loaded = load_tasks([entry.name for entry in generated], config.include_path)
-    return PlannedTasks([(entry, loaded[entry.name]) for entry in generated], fixed)
+    return PlannedTasks([(entry, _with_budget(loaded[entry.name], entry)) for entry in generated], fixed)
+
+
+def _with_budget(task: Task, entry: TaskConfig) -> Task:
+    return replace(task, max_output_tokens=entry.output_tokens or task.max_output_tokens)
 
 
 def _fixed_prompt_tasks(config: SweepConfig) -> list[FixedPromptTask]:
@@ -68,7 +72,7 @@ def _fixed_prompt_tasks(config: SweepConfig) -> list[FixedPromptTask]:
             one = load_lm_eval_task(entry.name, entry.samples, config.samples)
         if one.task.name in found:
             raise ConfigError(f"tasks: {one.task.name} is listed twice; list every task once")
-        found[one.task.name] = one
+        found[one.task.name] = with_output_tokens(one, entry.output_tokens)
     return list(found.values())
 
 

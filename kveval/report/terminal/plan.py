@@ -43,7 +43,8 @@ def plan_table(plan: Mapping[str, Any]) -> RenderableType:
     variants = _rows(title, ("name", "role", "kv_cache_dtype", "storage", where, "samples"), plan["variants"])
     notes = [Text(note) for note in (*plan["notes"], *_without_expected(plan))]
     load = [load_plan_table(plan["load"])] if plan["load"] else []
-    return Group(head, variants, *notes, _rows("cells", _CELL_COLUMNS, plan["cells"]), _totals(plan), *load)
+    cells = _rows("cells", _CELL_COLUMNS, plan["cells"])
+    return Group(head, variants, *notes, cells, _budgets(plan), _totals(plan), *load)
 
 
 def _rows(title: str, columns: tuple[str, ...], rows: list[dict[str, Any]]) -> Table:
@@ -53,6 +54,14 @@ def _rows(title: str, columns: tuple[str, ...], rows: list[dict[str, Any]]) -> T
     for row in rows:
         table.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
     return table
+
+
+def _budgets(plan: Mapping[str, Any]) -> Table:
+    shown = [
+        {**row, "share of the window": None if row["output_share"] is None else f"{row['output_share']:.1%}"}
+        for row in plan["output_budgets"]
+    ]
+    return _rows("output budgets", ("task", "output_tokens", "share of the window"), shown)
 
 
 def _without_expected(plan: Mapping[str, Any]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,17 @@ class FixedPromptTask:
 
     task: Task
     prompts: Callable[[PromptStyle], Sequence[FixedPrompt]]
+
+
+def with_output_tokens(fixed: FixedPromptTask, output_tokens: int | None) -> FixedPromptTask:
+    """Returns a task whose prompts all have this output budget; the same task for None."""
+    if output_tokens is None:
+        return fixed
+
+    def prompts(style: PromptStyle) -> Sequence[FixedPrompt]:
+        return [replace(prompt, max_output_tokens=output_tokens) for prompt in fixed.prompts(style)]
+
+    return FixedPromptTask(replace(fixed.task, max_output_tokens=output_tokens), prompts)
 
 
 def length_bin(tokens: int) -> int:

@@ -35,6 +35,9 @@ def test_the_plan_as_data(plan_of: Planner) -> None:
             "no_expected_score_because": None,
         }
     ]
+    [budget] = told["output_budgets"]
+    assert (budget["task"], budget["output_tokens"]) == ("niah_single", 48)
+    assert budget["output_share"] == pytest.approx(48 / told["max_model_len"], abs=1e-4)
     assert told["estimate"]["seconds"] >= told["estimate"]["launch_seconds"] == 180
 
 

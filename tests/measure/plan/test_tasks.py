@@ -41,3 +41,26 @@ def test_cells_and_samples(plan_of: Planner) -> None:
     }
     assert len({sample.sample_id for sample in plan.samples}) == 12
     assert plan.max_model_len == max(len(s.prompt) + s.max_output_tokens for s in plan.samples) + 8
+
+
+def test_a_task_may_have_an_output_budget_of_the_configuration(plan_of: Planner) -> None:
+    plain = plan_of(tasks=["niah_single"])
+    plan = plan_of(tasks=[{"name": "niah_single", "output_tokens": 300}])
+    assert {sample.max_output_tokens for sample in plan.samples} == {300}
+    assert plan.max_model_len > plain.max_model_len
+    assert {sample.sample_id for sample in plan.samples}.isdisjoint(sample.sample_id for sample in plain.samples)
+    same = plan_of(tasks=[{"name": "niah_single", "output_tokens": 48}])
+    assert [sample.sample_id for sample in same.samples] == [sample.sample_id for sample in plain.samples]
+
+
+def test_rows_of_ones_own_may_have_it_too(plan_of: Planner, tmp_path: Path) -> None:
+    rows = tmp_path / "mine.jsonl"
+    rows.write_text('{"prompt": "What is 1 + 1?", "answer": "2", "max_output_tokens": 8}\n', encoding="utf-8")
+    plan = plan_of(tasks=[{"file": str(rows), "output_tokens": 77}])
+    assert {sample.max_output_tokens for sample in plan.samples} == {77}
+
+
+@pytest.mark.parametrize("value", [0, -1, True, 2.5, "many"])
+def test_an_output_budget_is_a_number_of_tokens(plan_of: Planner, value: object) -> None:
+    with pytest.raises(ConfigError, match="output_tokens"):
+        plan_of(tasks=[{"name": "niah_single", "output_tokens": value}])
