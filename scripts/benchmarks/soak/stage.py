@@ -171,7 +171,9 @@ class Stage:
         if act.what == "kill_harness":
             os.kill(pid, act.with_)
         elif act.what == "jump_clock":
-            self._clock.write_bytes(struct.pack("d", float(act.with_)))
+            # In place: the harness has the file mapped, and reading it while it is empty would kill the harness.
+            with self._clock.open("rb+") as file:
+                file.write(struct.pack("d", float(act.with_)))
         elif act.what == "limit_files":
             path = self.run / "records" / f"{act.variant}.jsonl"
             commands.limit_files(pid, path.stat().st_size + act.with_)
