@@ -17,6 +17,7 @@ from kveval.tasks.references.form import ReferenceForm
 from kveval.tasks.sample import Sample
 from kveval.tasks.task import Task
 from kveval.tasks.task_files import PREFIX, TaskInfo, list_tasks, read_task_file, task_info
+from kveval.tasks.templates import guard_lm_eval
 from kveval.tasks.user_code import one_line, user_code
 
 PREVIEW = "kveval_preview"
@@ -56,6 +57,7 @@ def _load(info: TaskInfo, metadata: dict[str, Any]) -> Task:
     with quiet():
         from lm_eval.tasks import TaskManager
 
+        guard_lm_eval()
         try:
             manager = TaskManager(include_path=str(info.path.parent), include_defaults=False, metadata=metadata)
             task = next(iter(manager.load([str(info.path)])["tasks"].values()))

@@ -19,6 +19,7 @@ from kveval.tasks.loader import quiet, stop_texts
 from kveval.tasks.references.form import ReferenceForm
 from kveval.tasks.task import Task
 from kveval.tasks.task_files import read_task_file
+from kveval.tasks.templates import guard_lm_eval
 from kveval.tasks.user_code import one_line, user_code
 
 FAMILY = "lm_eval"
@@ -81,6 +82,7 @@ def _find(wanted: str) -> Any:
     from lm_eval.tasks import TaskManager
 
     datasets.disable_progress_bars()
+    guard_lm_eval()
     if wanted.endswith((".yaml", ".yml")):
         path = Path(wanted).expanduser()
         if not path.is_file():

@@ -6,18 +6,19 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Self
 
-from jinja2 import Environment, StrictUndefined, Template, TemplateSyntaxError
+from jinja2 import Template, TemplateSyntaxError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from kveval.config.messages import explain
 from kveval.errors import ConfigError
 from kveval.tasks.references.reference import FORMAT, Piece, Unit
+from kveval.tasks.templates import TemplateEnvironment
 
 LEAD = "lead"
 ENTRIES = "entries"
 JSON = "json"
 CALLS = "calls"
-_JINJA = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701 (plain text)
+_TEMPLATES = TemplateEnvironment()
 
 Pieces = Annotated[list[dict[str, str]], Field(min_length=1)]
 
@@ -94,7 +95,7 @@ def rendered(pieces: Pieces, doc: Mapping[str, Any]) -> Iterator[Piece]:
     """Renders pieces for one sample. A piece's key becomes its part.
 
     Raises:
-        jinja2.UndefinedError: a template names a field that the document lacks.
+        jinja2.TemplateError: a template names a field that the document lacks, or does what it may not.
     """
     for piece in pieces:
         for key, text in piece.items():
@@ -103,4 +104,4 @@ def rendered(pieces: Pieces, doc: Mapping[str, Any]) -> Iterator[Piece]:
 
 @lru_cache(maxsize=256)
 def _template(text: str) -> Template:
-    return _JINJA.from_string(text)
+    return _TEMPLATES.from_string(text)
