@@ -72,7 +72,8 @@ def _invented(answer: str, doc: Mapping[str, Any], question: str) -> set[str]:
         return {word for word in NORMALIZER.words(answer) if _LONG_NUMBER.fullmatch(word) and word not in known}
     planted = {value.lower() for value in (*doc["answers"], *doc["distractors"])}
     if all(_UUID.fullmatch(value) for value in doc["answers"]):
-        return {found.lower() for found in _UUID.findall(answer)} - planted
+        asked = {found.lower() for found in _UUID.findall(question)}
+        return {found.lower() for found in _UUID.findall(answer)} - planted - asked
     if all(_VARIABLE.fullmatch(value) for value in doc["answers"]) and answer != answer.upper():
         return {found for found in _VARIABLE.findall(answer) if found.lower() not in planted | known}
     return set()

@@ -47,3 +47,10 @@ def test_wording_does_not_change_the_score(value, wording):
     doc = {"answers": [str(value)], "distractors": [], "absent": False}
     assert values_named(doc, [wording.format(value)])["score"] == 1.0
     assert values_named(doc, [wording.format(f"{value:,}")])["score"] == 1.0
+
+
+def test_the_asked_key_is_no_second_value():
+    key, value, other = (f"{n}e4b18b7-9cc9-4240-8265-94945b8c9345" for n in "0ab")
+    doc = {"answers": [value], "distractors": [], "absent": False, "question": f'What is the value of the key "{key}"?'}
+    assert values_named(doc, [f'The value of the key "{key}" is "{value}".'])["score"] == 1
+    assert values_named(doc, [f'The value of the key "{other}" is "{value}".'])["score"] == 0
