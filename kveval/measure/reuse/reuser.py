@@ -65,6 +65,8 @@ class Reuser:
         variant = session.variant
         if self._confirm is None or self._folder is None or variant.role == "aa" or self._is_settled(variant):
             return
+        if not any(sample in work.remaining for sample in self._plan.samples_of(variant)):
+            return
         # Every answer is scored again, which takes a while.
         found = await asyncio.to_thread(self._find, session)
         if isinstance(found, str):

@@ -57,6 +57,8 @@ def summary_table(run_dir: Path, policy: Policy | None = None) -> RenderableType
     for variant in run.baseline_first:
         details = ", ".join(part for part in (storage_label(variant.facts), capacity_label(variant.facts)) if part)
         parts.append(Text.assemble((visible(variant.name), "bold"), "  ", (visible(details), "dim")))
+        if variant.reuse is not None:
+            parts.append(indented(variant.reuse.in_words(), style="dim"))
         parts.append(_scores(run, judgement, variant))
     parts += [Text(), *_names(run, judgement), *_reasons(run, judgement)]
     for one in speculating_variants(run, judgement):

@@ -80,3 +80,15 @@ def test_a_server_that_stops_answering_in_the_middle_changes(tmp_path: Path) -> 
     found = change(run)
     assert found is not None
     assert "have no answer" in found.message
+
+
+def test_answers_of_an_earlier_night_say_nothing_about_tonights_server(tmp_path: Path) -> None:
+    run = night(tmp_path, ROWS, bf16=breaking(ROWS, 0.3), fp8=scored(0.9))
+    assert change(run, "bf16") is not None
+    records = run.records["bf16"]
+    # Only what was asked before the change was asked tonight.
+    later = records["sent_at"].rank() > 0.3 * len(records)
+    taken = records.assign(reused_from=[("abc" if one else None) for one in later])
+    assert change(replace(run, records={**run.records, "bf16": taken}), "bf16") is None
+    alone = records.assign(reused_from="abc")
+    assert change(replace(run, records={**run.records, "bf16": alone}), "bf16") is None

@@ -302,3 +302,11 @@ async def test_a_server_that_can_no_longer_be_forced_takes_nothing(nights: Night
     await nights.night("first", forced(tmp_path / "1"))
     second, _, _ = await nights.night("second")
     assert "forced_decode was True and is None" in str(reuse_of(second, "bf16").refusal)
+
+
+async def test_a_run_that_asked_everything_is_resumed_as_it_is(nights: Nights) -> None:
+    first, _, _ = await nights.night("first", baseline_from=None)
+    again, engines, _ = await nights.night("first", cold_check=12)
+    assert engines.launches == VARIANTS
+    assert all(one.reuse is None for one in again.variants.values())
+    assert again.run_id == first.run_id

@@ -63,3 +63,17 @@ def test_markup_and_escapes_in_names_are_text(tmp_path: Path) -> None:
     text = printed(path)
     assert "[red]died[/red] ⟨U+001B⟩[2J" in text
     assert "\x1b" not in text
+
+
+def test_what_was_taken_from_an_earlier_run_is_said(tmp_path: Path) -> None:
+    reuse = {"path": "/runs/monday", "run_id": "abc", "answers": 90, "confirmed_by": "bf16"}
+    path = make_run(
+        tmp_path / "night",
+        samples=make_samples(lengths=(2048,), haystacks=10, questions=10),
+        answers={"bf16": scored(0.8), "fp8": scored(0.8)},
+        variants={"bf16": {"reuse": reuse}, "fp8": {"reuse": {"path": "/runs", "refusal": "torch is another"}}},
+    )
+    text = " ".join(printed(path).split())
+    assert "90 answers are taken from /runs/monday (run abc" in text
+    assert "nothing is taken from an earlier run: torch is another" in text
+    assert summary(path)["variants"]["bf16"]["reuse"]["answers"] == 90
