@@ -104,6 +104,7 @@ def endpoint(table: pd.DataFrame, kind: Kind, *, policy: Policy, confidence: flo
             confidence=confidence,
             margin=margin,
             rare=kind == "greedy",
+            alike=_expected_differences(rows, first, second) if kind == "greedy" else None,
         )
 
     def with_score(*sides: Side) -> pd.DataFrame:
@@ -158,6 +159,13 @@ def endpoint(table: pd.DataFrame, kind: Kind, *, policy: Policy, confidence: flo
         if len(formatted)
         else None,
     )
+
+
+def _expected_differences(rows: pd.DataFrame, first: Side, second: Side) -> pd.Series | None:
+    """Returns the differences of the expected scores, in one unit. None if a sample has none."""
+    differences = rows[f"{second}_expected"] - rows[f"{first}_expected"]
+    is_whole = len(rows) and differences.notna().all() and rows["unit"].nunique() == 1
+    return differences if is_whole else None
 
 
 def _only(values: pd.Series) -> Any:

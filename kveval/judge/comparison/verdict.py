@@ -124,6 +124,10 @@ def decide(
                 reason += f" once all rows are counted ({_after_holm(p_holm)})"
             return undecided("real_loss_within_reach_of_margin", reason, difference, p_factor)
         reason = f"a loss of {points(-low)} points is not excluded (margin {allowed})"
+        if not difference.differing and difference.assumed_effect > 1:
+            reason += (
+                f": no answer differs, but {difference.clusters:,} contexts can miss a fault that ruins whole ones"
+            )
         return undecided("loss_not_excluded", reason, difference, p_factor)
     missing = asked - difference.n
     worst = (low * difference.n - missing) / asked

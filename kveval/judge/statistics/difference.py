@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from kveval.judge.statistics.clusters import cluster_codes, clustered_se, design_effect, fewest_clusters
+from kveval.judge.statistics.skewness import SkewedT
 
 SIGN_FLIP_BELOW_CLUSTERS = 20
 """With fewer clusters, the sign-flip permutation replaces t. All 2**19 flips can still be enumerated."""
@@ -34,7 +35,7 @@ class Difference:
         p_beyond: one-sided p-value of "the loss is at most the margin". None if `se` is None.
         square: mean of the squared differences, in [0, 1]. For scores of 0 and 1 it is the share that differs.
         differing: number of clusters in which any sample differs.
-        assumed_effect: the design effect that `sparse_bounds` got, at least 1.
+        assumed_effect: the design effect with which `sparse_bounds` made `low`, at least 1.
         method: how the interval was made.
         reason: why a value is None.
     """
@@ -62,25 +63,29 @@ def paired_difference(
     confidence: float = 0.95,
     margin: float = 0.0,
     rare: bool = True,
+    alike: ArrayLike | None = None,
 ) -> Difference:
     """Returns the mean of ``candidate - baseline`` (both [n], in [0, 1]) with its interval and p-values.
 
     The method depends on the number of clusters G:
 
-    - From 20 on: Miller's paired clustered estimator, with t of G-1 degrees of freedom.
+    - From 20 on: Miller's paired clustered estimator, with t of G-1 degrees of freedom (see `SkewedT`).
     - Fewer: all sign flips of the cluster sums, and the interval that inverts them (see `sign_flip`).
     - So few that no flip can reach the confidence (fewer than 6 at 95%): t over the cluster means, which keeps its
       level even if their variances differ (Ibragimov and Mueller, "t-Statistic Based Correlation and Heterogeneity
       Robust Inference", JBES 2010).
 
     If samples differ in so few clusters that no flip of these could reach the confidence, the interval is widened to
-    include that of `sparse_bounds`, and the p-value is the larger of the two. Only `sparse_bounds` has a width when
+    include that of `sparse_bounds`, and each p-value is the larger of the two. Only `sparse_bounds` has a width when
     hardly any sample differs. With more differing clusters, widening would cover more than the confidence.
 
     Args:
         margin: the loss that ``p_beyond`` tests.
         rare: the scores change in rare jumps, as those of decoded answers do. False for probabilities, which move on
             every sample: that none moved is then a measurement, and its interval is not widened.
+        alike: differences [n] of the same samples that show how losses cluster, where `rare` ones do not: those of
+            their probabilities. None if nothing shows it. Then whole contexts may be lost at once, and samples that do
+            not differ count as one for each context.
     """
     first, codes, count = cluster_codes(baseline, clusters)
     second = np.asarray(candidate, dtype=np.float64)
@@ -97,9 +102,14 @@ def paired_difference(
         return Difference(n, count, delta, None, None, None, None, None, square, differing, 1.0, None, reason)
 
     se = clustered_se(values, codes)
-    assumed = 1 + (design_effect(first, codes) - 1) / (1 + differing)
-    sparse_low, sparse_high, sparse_se = sparse_bounds(delta, square, n / assumed, confidence=confidence)
-    sparse_p = 2 * float(special.ndtr(-abs(sparse_low + sparse_high) / 2 / sparse_se))
+    # What was seen is enough to show a loss. To exclude one, contexts that were all spared say little of the others.
+    seen = design_effect(first if alike is None else np.asarray(alike, dtype=np.float64), codes)
+    unseen = _whole_clusters(codes) if alike is None else seen
+    shown, assumed = (1 + (effect - 1) / (1 + differing) for effect in (seen, unseen))
+    sparse_low, _, _ = sparse_bounds(delta, square, n / assumed, confidence=confidence)
+    low_shown, sparse_high, sparse_se = sparse_bounds(delta, square, n / shown, confidence=confidence)
+    sparse_center = (low_shown + sparse_high) / 2
+    sparse_p = 2 * float(special.ndtr(-abs(sparse_center) / sparse_se))
     floored_se = max(se, sparse_se) if rare else se
     half = float(special.stdtrit(count - 1, 0.5 + confidence / 2))
     method: Method
@@ -107,8 +117,13 @@ def paired_difference(
     excess = delta + margin
     if count >= SIGN_FLIP_BELOW_CLUSTERS:
         method = "clustered_t"
-        low, high = delta - half * se, delta + half * se
-        p, p_beyond = 2 * _t_p(-abs(delta), se, count), _t_p(excess, se, count)
+        if se == 0:
+            low, high, p, p_beyond = delta, delta, 2 * _t_p(-abs(delta), se, count), _t_p(excess, se, count)
+        else:
+            skewed = SkewedT.of(np.bincount(codes, values - delta).astype(np.float64))
+            below, above = skewed.reach(confidence)
+            low, high = delta - below * se, delta + above * se
+            p, p_beyond = skewed.two_sided(delta / se), skewed.below(excess / se)
     elif count >= fewest_clusters(confidence):
         method = "sign_flip"
         sizes = np.bincount(codes).astype(np.float64)
@@ -126,7 +141,7 @@ def paired_difference(
         p, p_beyond = 2 * _t_p(-abs(delta), floored_se, count), _t_p(excess, floored_se, count)
     if rare and differing < fewest_clusters(confidence):
         low, high, p = min(low, sparse_low), max(high, sparse_high), max(p, sparse_p)
-        p_beyond = max(p_beyond, float(special.ndtr(((sparse_low + sparse_high) / 2 + margin) / sparse_se)))
+        p_beyond = max(p_beyond, float(special.ndtr((sparse_center + margin) / sparse_se)))
     return Difference(
         n, count, delta, se, max(-1.0, low), min(1.0, high), p, p_beyond, square, differing, assumed, method
     )  # fmt: skip
@@ -139,12 +154,12 @@ def sparse_bounds(mean: float, square: float, effective: float, *, confidence: f
     interval: Agresti and Coull's z^2 rule ("Approximate is Better than Exact", American Statistician 1998) on the pairs
     of Agresti and Min ("Simple Improved Confidence Intervals for Comparing Matched Proportions", Statistics in Medicine
     2005). If no sample differs, the half-width is z^2 / (n + z^2). That is Tango's score interval (Statistics in
-    Medicine 1998) and close to the rule of three: 10 equal samples cannot exclude 28 points, 190 cannot exclude two.
+    Medicine 1998) and close to the rule of three: 10 equal samples cannot exclude 28 points, 190 exclude two.
 
     Args:
         mean, square: mean of the differences, and of their squares.
         effective: samples over their design effect. Rare differences do not show it, so `paired_difference` starts
-            from the design effect of the baseline's scores and gives it the weight of one differing cluster.
+            from that of `alike`, or from whole clusters, and gives it the weight of one differing cluster.
     """
     z = float(special.ndtri(0.5 + confidence / 2))
     total = effective + z**2
@@ -182,6 +197,12 @@ def sign_flip_below(sums: NDArray[np.float64]) -> float:
     """Returns the exact one-sided p-value of "the sums [G] are not below 0": see `sign_flip`."""
     subsets = _subset_sums(sums)
     return float((subsets[-1] - 2 * subsets <= subsets[-1] + 1e-9).mean())
+
+
+def _whole_clusters(codes: NDArray[np.intp]) -> float:
+    """Returns the design effect of samples that are lost together with all others of their cluster."""
+    sizes = np.bincount(codes)
+    return float(sizes @ sizes) / len(codes)
 
 
 def _t_p(distance: float, se: float, clusters: int) -> float:
