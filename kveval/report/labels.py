@@ -93,21 +93,3 @@ def proven_safe(lengths: Sequence[Comparison]) -> str:
         return f"{length_label(limit)}, the longest asked"
     why = {"fail": "fails", "undecided": "undecided"}.get(word_of(beyond) or "", "not judged")
     return f"{length_label(limit) if limit else 'nothing yet'} ({length_label(beyond.scope.context_length)} {why})"
-
-
-def what_decides(rows: Sequence[Comparison]) -> list[str]:
-    """Says for each undecided row what would decide it."""
-    return [f"{_place(row)}: {_more(row)}" for row in rows if word_of(row) == "undecided"]
-
-
-def _place(row: Comparison) -> str:
-    length = row.scope.context_length
-    return "overall" if length is None else f"at {length_label(length)}"
-
-
-def _more(row: Comparison) -> str:
-    difference, verdict = row.difference, row.verdict
-    if verdict is None or verdict.more_samples is None or not difference.n:
-        return verdict.reason if verdict else ""
-    contexts = -(-verdict.more_samples * difference.clusters // difference.n)
-    return f"about {verdict.more_samples:,} more questions about {contexts:,} more contexts"

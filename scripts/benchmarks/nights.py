@@ -202,9 +202,9 @@ def required_samples(setting: Setting, nights: int, seed: int, score: float = 0.
         differing=round(large.differing * start / known), assumed_effect=1.0,
     )  # fmt: skip
     more = more_samples(here, margin=POLICY.margin, confidence=POLICY.confidence, p_factor=1.0)
-    if more is None:
+    if more is None or more.likely is None:
         raise ValueError(f"{setting}: no number of samples settles it")
-    named = n + more
+    named = n + more.likely
     shares = []
     for factor in (0.7, 0.85, 1.0, 1.15, 1.3):
         haystacks = round(factor * named / setting.questions)

@@ -15,7 +15,6 @@ from kveval.report.labels import (
     length_label,
     proven_safe,
     storage_label,
-    what_decides,
     with_word,
 )
 from kveval.run.facts import Facts
@@ -60,14 +59,18 @@ def test_storage_and_capacity(facts: Facts, storage: str, capacity: str) -> None
 
 
 def lengths(path: Path, haystacks: int, candidate: Answer) -> list[Comparison]:
-    samples = make_samples(haystacks=haystacks)
+    samples = make_samples(haystacks=haystacks, questions=1)
     run = load_run(make_run(path / "run", samples=samples, answers={"bf16": scored(0.9), "fp8": candidate}))
     return judge_run(run).of("fp8", "length")
 
 
 @pytest.mark.parametrize(
     ("haystacks", "share", "text"),
-    [(40, 0.9, "8K, the longest asked"), (40, 0.5, "nothing yet (2K fails)"), (4, 0.9, "nothing yet (2K undecided)")],
+    [
+        (400, 0.9, "8K, the longest asked"),
+        (400, 0.5, "nothing yet (2K fails)"),
+        (40, 0.9, "nothing yet (2K undecided)"),
+    ],
 )
 def test_the_longest_context_proven_safe(tmp_path: Path, haystacks: int, share: float, text: str) -> None:
     assert proven_safe(lengths(tmp_path, haystacks, scored(share))) == text
@@ -75,12 +78,6 @@ def test_the_longest_context_proven_safe(tmp_path: Path, haystacks: int, share: 
 
 def test_nothing_asked_proves_nothing() -> None:
     assert proven_safe([]) == "no context length was asked"
-
-
-def test_only_undecided_rows_need_more(tmp_path: Path) -> None:
-    rows = lengths(tmp_path, 4, scored(0.9))
-    assert [entry.partition(": about ")[0] for entry in what_decides(rows)] == ["at 2K", "at 8K"]
-    assert what_decides([]) == []
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ class Comparison:
         expected: one for each unit, over the samples that have an expected score.
         rest: the greedy score of the samples that have no expected score, if others have one.
         shown: the kind of score that the row shows, and that its verdict rests on.
+        cells: how many cells the scope has.
         unscored: samples of the scope that have no right answer.
         identical: share of outputs that equal the baseline's, character by character. None without samples.
         outcomes: by side ("baseline", "candidate"), the count of each outcome; "missing" means no record.
@@ -65,6 +66,7 @@ class Comparison:
     expected: tuple[Endpoint, ...]
     rest: Endpoint | None
     shown: Endpoint
+    cells: int
     unscored: int
     flips: Flips
     identical: float | None
@@ -146,6 +148,7 @@ def compare(
         expected=tuple(over(scored[scored["unit"] == unit], unit) for unit in units),
         rest=over(without, "greedy") if units and len(without) else None,
         shown=greedy,
+        cells=table.groupby(["task", "context_length"]).ngroups,
         unscored=len(table) - len(scored),
         flips=_flips(both[both["scored"]], "candidate"),
         identical=float(both["candidate_identical"].mean()) if len(both) else None,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from kveval.config.judge import Policy
 from kveval.judge.comparison.comparison import Comparison, at_levels, in_words
 from kveval.judge.comparison.judgement import Judgement
 from kveval.judge.comparison.scope import SUMMARY_LEVELS
+from kveval.judge.comparison.settling import Settling, settling
 from kveval.judge.comparison.verdict import ReasonCode, Word
 
 
@@ -20,12 +22,19 @@ class Headline:
 
     Attributes:
         reason_code: of the row that decides.
+        settling: what would decide it. None if it is decided, or if no number of samples would.
     """
 
     variant: str
     word: Word
     reason_code: ReasonCode
     reason: str
+    settling: Settling | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The reason, and what would decide it."""
+        return self.reason if self.settling is None else f"{self.reason}; {self.settling}"
 
 
 def headlines(judgement: Judgement) -> list[Headline]:
@@ -38,13 +47,16 @@ def headlines(judgement: Judgement) -> list[Headline]:
         found.append(
             Headline(name, "undecided", "answers_not_trusted", problem.message)
             if problem
-            else headline(rows, judgement.policy)
+            else headline(rows, judgement.policy, judgement.run)
         )
     return found
 
 
-def headline(comparisons: Sequence[Comparison], policy: Policy) -> Headline:
-    """Returns the headline of one variant from all of its rows, which have verdicts."""
+def headline(comparisons: Sequence[Comparison], policy: Policy, run: Path | None = None) -> Headline:
+    """Returns the headline of one variant from all of its rows, which have verdicts.
+
+    With `run`, the directory they were measured in, it says how to add samples there.
+    """
     variant = comparisons[0].variant
     (overall,) = at_levels(comparisons, "overall")
     if overall.unscored and not overall.asked:
@@ -72,7 +84,8 @@ def headline(comparisons: Sequence[Comparison], policy: Policy) -> Headline:
     else:
         parts.append(_reason(overall))
     word: Word = "fail" if failed else "undecided" if unsettled else "pass"
-    return Headline(variant, word, _code(decides), "; ".join(parts))
+    more = settling(unsettled, run) if word == "undecided" else None
+    return Headline(variant, word, _code(decides), "; ".join(parts), more)
 
 
 def held_to(lengths: Sequence[Comparison]) -> int | None:

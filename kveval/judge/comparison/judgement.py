@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
+from pathlib import Path
 
 from kveval.config.judge import Policy
 from kveval.judge.comparison.comparison import Comparison, at_levels, compare
@@ -28,12 +29,14 @@ class Judgement:
     Attributes:
         pairs, comparisons: every variant with the run's baseline, and the rows of these pairs.
         problems: what broke while the run was measured.
+        run: the directory that was judged.
         blessed_pairs, against_blessed: every blessed variant with its own answers in the blessed run, and the rows.
     """
 
     policy: Policy
     pairs: tuple[VariantPair, ...]
     comparisons: tuple[Comparison, ...]
+    run: Path
     problems: tuple[Problem, ...] = ()
     blessed_pairs: tuple[VariantPair, ...] = ()
     against_blessed: tuple[Comparison, ...] = ()
@@ -72,6 +75,7 @@ def judge_run(run: RunData, policy: Policy | None = None, blessed_pairs: Iterabl
         policy,
         pairs,
         tuple(row for row in comparisons if row.against not in blessed),
+        run.path,
         problems,
         blessed_pairs,
         tuple(row for row in comparisons if row.against in blessed),

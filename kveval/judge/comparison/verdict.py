@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
 from kveval.judge.statistics.clusters import fewest_clusters
 from kveval.judge.statistics.difference import Difference
-from kveval.judge.statistics.power import POWER, more_samples
+from kveval.judge.statistics.power import MoreSamples, more_samples
 
 Word = Literal["pass", "fail", "undecided"]
 
@@ -40,7 +39,7 @@ class Verdict:
     Attributes:
         reason: one sentence.
         p_holm: p-value of "the loss is at most the margin", corrected by Holm over the rows judged together.
-        more_samples: how many further samples would settle the verdict, if the gap holds. None if none would.
+        more_samples: how many further samples would settle the verdict. None if none would.
     """
 
     word: Word
@@ -48,7 +47,7 @@ class Verdict:
     reason: str
     margin: float
     p_holm: float | None = None
-    more_samples: int | None = None
+    more_samples: MoreSamples | None = None
 
     @property
     def is_doubted(self) -> bool:
@@ -88,12 +87,12 @@ def decide(
         may_gain: whether a gain beyond the margin can be real. If not, it casts doubt on the baseline.
     """
 
-    def verdict(word: Word, code: ReasonCode, reason: str, more: int | None = None) -> Verdict:
+    def verdict(word: Word, code: ReasonCode, reason: str, more: MoreSamples | None = None) -> Verdict:
         return Verdict(word, code, reason, margin, p_holm, more)
 
     def undecided(code: ReasonCode, reason: str, gap: Difference, p_factor: float) -> Verdict:
         more = more_samples(gap, margin=margin, confidence=confidence, p_factor=p_factor)
-        return verdict("undecided", code, f"{reason}; {_settles(gap, more, margin)}", more)
+        return verdict("undecided", code, reason, more)
 
     allowed, fewest = points(margin), fewest_clusters(confidence)
     delta, low, high = difference.delta, difference.low, difference.high
@@ -169,14 +168,3 @@ def p_label(p: float) -> str:
 
 def _after_holm(p: float) -> str:
     return f"{p_label(p)} after Holm"
-
-
-def _settles(difference: Difference, more: int | None, margin: float) -> str:
-    if more is None:
-        return "the gap is at the margin, so no practical number of questions would settle it"
-    word = "fail" if (difference.delta or 0.0) < -margin else "pass"
-    contexts = math.ceil(more * difference.clusters / difference.n)
-    return (
-        f"about {more:,} more questions ({contexts:,} more contexts) would show a {word} with "
-        f"{POWER:.0%} chance, if the gap holds"
-    )

@@ -60,10 +60,10 @@ def check_pair(kind: str, pair: VariantPair, must_answer: Iterable[str], judgeme
     """Returns the check of `pair`: what its headline says, or what broke in the variants that `must_answer`."""
     policy, compared = judgement.policy, (*judgement.comparisons, *judgement.against_blessed)
     rows = tuple(row for row in compared if (row.variant, row.against) == (pair.variant, pair.against))
-    answer = headline(rows, policy)
+    answer = headline(rows, policy, judgement.run)
     problem = next((found.message for found in judgement.problems_of(*must_answer)), None)
     state: State = "regression" if answer.word == "fail" else answer.word
-    reason, blocks = answer.reason, True
+    reason, blocks = answer.sentence, True
     if problem:
         state = "infrastructure"
         reason = f"{problem}; of what was answered: {answer.reason}" if answer.word == "fail" else problem

@@ -15,6 +15,7 @@ from kveval.judge.comparison.comparison import at_levels
 from kveval.judge.comparison.headline import held_to
 from kveval.judge.comparison.own_score import own_score
 from kveval.judge.comparison.scope import SUMMARY_LEVELS, Scope
+from kveval.judge.comparison.settling import Settling, settling
 from kveval.judge.gate.check import EXIT_CODES, Check, State
 from kveval.judge.gate.gate import Gate, gate
 from kveval.judge.gate.rules import quantization
@@ -36,7 +37,7 @@ class Candidate:
         obstacle: why it is not recommended even if it passes. None if nothing rules it out.
         native: the cache dtype that stores the emulated format natively, if there is one.
         held_tokens: the longest context up to which everything passes.
-        more_samples: the most further samples that an undecided row needs, overall or at one length.
+        settling: what would decide an undecided one.
     """
 
     variant: VariantRun
@@ -46,7 +47,7 @@ class Candidate:
     memory: Memory
     score: float | None
     held_tokens: int | None
-    more_samples: int | None
+    settling: Settling | None
 
     @property
     def state(self) -> State:
@@ -125,9 +126,7 @@ def _candidate(decision: Gate, check: Check) -> Candidate:
         memory=freed,
         score=own_score(run, variant.name, Scope("overall"), confidence=decision.policy.confidence).mean,
         held_tokens=held_to([row for row in at_levels(summary, "length") if row.asked]),
-        more_samples=max(
-            (row.verdict.more_samples for row in summary if row.verdict and row.verdict.more_samples), default=None
-        ),
+        settling=settling(summary, run.path) if check.state == "undecided" else None,
     )
 
 

@@ -10,9 +10,8 @@ from kveval.judge.comparison.comparison import at_levels
 from kveval.judge.recommend.recommend import Candidate, Recommendation
 from kveval.judge.recommend.serve_command import ServeCommand
 from kveval.report.documents.rows import comparison_row, variant_row
-from kveval.report.labels import what_decides
 
-RECOMMENDATION_VERSION = 2
+RECOMMENDATION_VERSION = 3
 _OF_SCORES = (
     "evidence", "temperature", "expected_method", "score", "baseline_score", "delta", "se", "low", "high", "n",
     "haystacks", "greedy", "expected", "greedy_rest",
@@ -71,8 +70,7 @@ def _candidate(candidate: Candidate, recommended: bool) -> dict[str, Any]:
         "obstacle": candidate.obstacle,
         "native_equivalent": candidate.native,
         "held_tokens": candidate.held_tokens,
-        "settle": what_decides(rows),
-        "more_samples": candidate.more_samples,
+        "settling": asdict(candidate.settling) if candidate.settling else None,
         "freed_share": candidate.memory.freed_share,
         **{key: scores[key] for key in _OF_SCORES},
         **{key: variant[key] for key in _OF_VARIANT},

@@ -64,7 +64,7 @@ def comparison_row(comparison: Comparison) -> dict[str, Any]:
         "reason": verdict.reason if verdict else None,
         "margin": verdict.margin if verdict else None,
         "p_holm": verdict.p_holm if verdict else None,
-        "more_samples": verdict.more_samples if verdict else None,
+        "more_samples": asdict(verdict.more_samples) if verdict and verdict.more_samples else None,
     }
 
 

@@ -13,7 +13,7 @@ from kveval.judge.recommend.capacity import Memory
 from kveval.judge.recommend.recommend import Candidate, Recommendation
 from kveval.judge.recommend.serve_command import ServeCommand
 from kveval.report.endpoints import beside_labels, shown_label
-from kveval.report.labels import difference_label, storage_label, what_decides
+from kveval.report.labels import difference_label, storage_label
 from kveval.report.terminal.layout import STYLES, indented
 from kveval.report.text import visible
 
@@ -80,10 +80,6 @@ def _why_not(made: Recommendation, one: Candidate) -> Iterator[str]:
         yield f"{made.chosen.variant.name} frees more, or as much and scores higher"
     if one.state == "regression" and one.held_tokens:
         yield f"proven safe up to {one.held_tokens:,} tokens"
-    if one.state == "undecided":
-        rows = at_levels(one.check.comparisons, "length", "overall")
-        unsaid = [row for row in rows if row.verdict and row.verdict.reason not in one.check.reason]
-        yield from (f"to decide it {entry}" for entry in what_decides(unsaid))
 
 
 def _command(serving: ServeCommand | None) -> Text:

@@ -171,7 +171,7 @@ def _notices(run: RunData, judgement: Judgement) -> Iterator[Text]:
 
 def _reasons(run: RunData, judgement: Judgement) -> Iterator[RenderableType]:
     for headline in headlines(judgement):
-        answer = Text(visible(with_word(headline.word, headline.reason)))
+        answer = Text(visible(with_word(headline.word, headline.sentence)))
         answer.highlight_regex(rf"\b{headline.word}\w*", STYLES[headline.word])
         yield Text.assemble((visible(headline.variant), "bold"), ": ", answer)
         for row in judgement.of(headline.variant, "length", "overall"):

@@ -23,7 +23,7 @@ def hostile(row: SampleRow, rng: np.random.Generator) -> tuple[Outcome, str]:
 @pytest.fixture(scope="module")
 def gates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Gate]:
     folder = tmp_path_factory.mktemp("runs")
-    samples = make_samples(tasks={"niah_multikey": "needle", "qa<b>": "qa|x"}, haystacks=20)
+    samples = make_samples(tasks={"niah_multikey": "needle", "qa<b>": "qa|x"}, haystacks=200, questions=1)
     emulated = {"storage": "emulated", "emulation": "int8 per_token_head (emulated)", "engine_version": "0.32.0"}
     judged = make_run(
         folder / "run",

@@ -38,8 +38,11 @@ def test_an_undecided_verdict_says_what_would_decide_it(tmp_path: Path) -> None:
     )
     row = summary(path)["rows"][-1]
     assert row["verdict"] == "undecided"
-    assert row["more_samples"] > 50
-    assert f"about {row['more_samples']} more questions" in " ".join(printed(path).split())
+    assert row["more_samples"]["low"] > 50
+    text = " ".join(printed(path).split())
+    assert text.count("more questions") == 1
+    assert f"at least {row['more_samples']['low']} more questions" in text
+    assert "--resume --samples" in text
 
 
 def test_a_running_run_is_partial(tmp_path: Path) -> None:

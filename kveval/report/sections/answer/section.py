@@ -10,7 +10,7 @@ from kveval.judge.comparison.headline import Headline, headlines, held_to, liste
 from kveval.judge.comparison.judgement import Judgement
 from kveval.judge.run_data import RunData
 from kveval.report.endpoints import contradiction, name_of
-from kveval.report.labels import length_label, proven_safe, what_decides, word_of
+from kveval.report.labels import length_label, proven_safe, word_of
 from kveval.report.section import Section
 from kveval.run.manifest import VariantRun
 
@@ -39,7 +39,7 @@ class Conclusion:
     sentence: str
     proven_safe: str
     memory: str
-    what_decides: list[str]
+    settling: str | None
     labels: list[str]
     caveats: list[str]
     cause: str | None
@@ -66,7 +66,7 @@ def _conclusion(run: RunData, judgement: Judgement, headline: Headline) -> Concl
         sentence=sentence(judgement, headline),
         proven_safe="not known: not judged" if is_void else proven_safe(judgement.of(variant.name, "length")),
         memory=memory(variant, run.baseline),
-        what_decides=[] if is_void else what_decides(rows),
+        settling=str(headline.settling) if headline.settling else None,
         labels=[*(["not judged"] if is_void else []), *labels(variant, run.baseline, overall, len(cells))],
         caveats=[*caveats(variant), *(said for row in rows if (said := contradiction(row)))],
         cause=None if is_void else next((_cause(row) for row in overall), None),

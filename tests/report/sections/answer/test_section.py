@@ -41,7 +41,7 @@ def test_a_pass_at_every_length(tmp_path: Path) -> None:
     conclusion = conclusion_of(tmp_path, scored(0.9))
     assert conclusion.sentence == "pass up to 8K: a loss of more than 2.0 points is excluded at 95%."
     assert conclusion.proven_safe == "8K, the longest asked"
-    assert conclusion.what_decides == []
+    assert conclusion.settling is None
     assert conclusion.memory == "1.00 times the baseline's tokens in the same memory: 100,000 against 100,000"
 
 
@@ -49,7 +49,9 @@ def test_an_undecided_verdict_says_what_would_decide_it(tmp_path: Path) -> None:
     conclusion = conclusion_of(tmp_path, scored(0.89))
     assert conclusion.sentence.startswith("-")
     assert "questions about 160 contexts; undecided overall: " in conclusion.sentence
-    assert any("more questions" in entry for entry in conclusion.what_decides)
+    assert conclusion.settling is not None
+    assert "more questions" in conclusion.settling
+    assert " --resume --samples " in conclusion.settling
 
 
 def test_labels_say_what_to_know_before_the_numbers(tmp_path: Path) -> None:
