@@ -26,13 +26,8 @@ def known(down: float, up: float, n: int, questions: int = 5) -> Difference:
     """The exact difference and variance of `drawn` instead of one run's estimates."""
     delta = up - down
     se = ((down + up - delta**2) / n) ** 0.5
-    return replace(
-        drawn(np.random.default_rng(1), n, down, up, questions),
-        delta=delta,
-        se=se,
-        square=down + up,
-        assumed_effect=1.0,
-    )
+    one = drawn(np.random.default_rng(1), n, down, up, questions)
+    return replace(one, delta=delta, se=se, square=down + up, assumed_effect=1.0)
 
 
 def needed(difference: Difference, margin: float = MARGIN) -> MoreSamples:
