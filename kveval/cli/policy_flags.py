@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection
 from functools import wraps
-from typing import Annotated, Any, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
@@ -42,19 +42,34 @@ def policy_flags(*, without: Collection[str] = ()) -> Callable[[Callable[..., No
 
 def _flag(key: str) -> inspect.Parameter:
     field = Policy.model_fields[key]
-    kind = field.annotation if field.annotation in (int, float, bool) else str
+    kind = next((kind for kind in (float, int, bool) if _is_of(field.annotation, kind)), str)
     annotation = Annotated[kind | None, typer.Option(help=field.description)]  # type: ignore[valid-type]
     return inspect.Parameter(key, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation)
+
+
+def _is_of(annotation: Any, kind: type) -> bool:
+    """Tells whether an annotation is `kind`, or `kind` or None."""
+    return annotation is kind or (type(None) in get_args(annotation) and kind in _plain(get_args(annotation)))
+
+
+def _plain(annotations: tuple[Any, ...]) -> list[Any]:
+    return [get_args(one)[0] if get_origin(one) is Annotated else one for one in annotations]
 
 
 def _value(key: str, given: Any) -> Any:
     if get_origin(Policy.model_fields[key].annotation) is not dict:
         return given
-    values = {}
+    _, kind = get_args(Policy.model_fields[key].annotation)
+    is_number = get_origin(kind) is not Literal
+    flag = f"--{key.replace('_', '-')}"
+    values: dict[str, Any] = {}
     for part in given.split(","):
-        name, _, number = part.partition("=")
+        name, is_pair, value = part.partition("=")
         try:
-            values[name.strip()] = float(number)
+            values[name.strip()] = float(value) if is_number else value.strip()
         except ValueError:
-            raise UsageError(f"--{key}: {part!r} is not NAME=NUMBER; use for example needle=0.01,code=0.05") from None
+            is_pair = ""
+        if not is_pair:
+            form, example = ("NAME=NUMBER", "needle=0.01,code=0.05") if is_number else ("NAME=TIER", "code=advisory")
+            raise UsageError(f"{flag}: {part!r} is not {form}; use for example {example}")
     return values

@@ -30,6 +30,13 @@ class Policy(StrictModel):
     margins: Annotated[
         dict[str, Margin], Field(description="Margins of single task families, such as needle=0.01,code=0.05.")
     ] = {}
+    tiers: Annotated[
+        dict[str, Literal["blocking", "advisory"]],
+        Field(
+            description="Tiers of single task families, such as structured=advisory: judged and reported, but never "
+            "in the way of a pass. blocking is the default."
+        ),
+    ] = {}
     unit_margins: Annotated[
         dict[Literal["probability", "token_accuracy", "entries"], Margin],
         Field(description="Margins of single units of the expected score, such as token_accuracy=0.01."),
@@ -61,6 +68,11 @@ class Policy(StrictModel):
             return values
         current = {key: value for key, value in values.items() if key != "inconclusive"}
         return {"undecided": values["inconclusive"], **current}
+
+    @property
+    def advisory(self) -> frozenset[str]:
+        """The task families that are judged and reported, and never in the way of a pass."""
+        return frozenset(family for family, tier in self.tiers.items() if tier == "advisory")
 
     def margin_over(
         self, samples: Mapping[str, int], baseline_scores: Mapping[str, float], unit: str | None = None

@@ -150,9 +150,9 @@ def policy_of(manifest: Manifest, overrides: Mapping[str, Any] | None = None) ->
 
 
 def with_overrides(policy: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the keys of `policy`, replaced by those of `overrides`. Margins of families and units add up."""
+    """Returns the keys of `policy`, replaced by those of `overrides`. Margins and tiers of families add up."""
     values = {**policy, **overrides}
-    for key in ("margins", "unit_margins"):
+    for key in ("margins", "unit_margins", "tiers"):
         if key in overrides:
             values[key] = {**(policy.get(key) or {}), **overrides[key]}
     return values

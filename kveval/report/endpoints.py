@@ -48,7 +48,7 @@ def asked_of_baseline(run: RunData, judgement: Judgement, scope: Scope, kind: Ki
     Only comparisons tell which samples should have an expected score. Without one, it is those that have it.
     """
     if kind == "greedy":
-        return int(has_right_answer(in_scope(run.samples, scope)).sum())
+        return int(has_right_answer(in_scope(run.samples, scope, advisory=judgement.policy.advisory)).sum())
     rows = (row for row in judgement.comparisons if row.scope == scope)
     return max([scored, *(one.asked for row in rows for one in row.expected if one.kind == kind)])
 

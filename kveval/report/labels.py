@@ -78,6 +78,11 @@ def word_of(row: Comparison) -> str | None:
     return row.verdict.word if row.verdict is not None else None
 
 
+def row_word(row: Comparison) -> str:
+    """Returns the word of the row's verdict, as 'fail (advisory)' where it is never in the way of a pass."""
+    return (word_of(row) or "") + (" (advisory)" if row.is_advisory else "")
+
+
 def with_word(word: str, reason: str) -> str:
     """Puts the word of a verdict before its reason, unless a part of the reason begins with it."""
     return reason if any(part.startswith(word) for part in reason.split("; ")) else f"{word}: {reason}"

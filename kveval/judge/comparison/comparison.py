@@ -55,6 +55,7 @@ class Comparison:
         identical: share of outputs that equal the baseline's, character by character. None without samples.
         outcomes: by side ("baseline", "candidate"), the count of each outcome; "missing" means no record.
         noise: None without an A/A run that covers the scope.
+        is_advisory: whether the policy only reports the row, which then is never in the way of a pass.
         verdict: None for a control or an A/A run, which are not judged.
     """
 
@@ -72,6 +73,7 @@ class Comparison:
     identical: float | None
     outcomes: dict[str, dict[str, int]]
     noise: Noise | None
+    is_advisory: bool = False
     verdict: Verdict | None = None
 
     def evidence(self, policy: Policy) -> tuple[Endpoint, ...]:
@@ -154,6 +156,7 @@ def compare(
         identical=float(both["candidate_identical"].mean()) if len(both) else None,
         outcomes={side: count_outcomes(table[f"{side}_outcome"]) for side in ("baseline", "candidate")},
         noise=_noise(table),
+        is_advisory=scope.family in policy.advisory,
     )
     return replace(comparison, shown=comparison.evidence(policy)[0])
 

@@ -17,8 +17,13 @@ from kveval.judge.statistics.difference import Difference
 from kveval.judge.statistics.hypothesis_tests import holm
 
 # Holm corrects over the rows of one panel, which are read together. A fail needs a one-sided p-value below
-# (1 - confidence) / 2. So one panel has false fails with that probability at most, and both panels with 1 - confidence.
-_PANELS: tuple[tuple[Level, ...], ...] = (SUMMARY_LEVELS, ("family", "cell"))
+# (1 - confidence) / 2. So one panel has false fails with that probability at most, and both panels that can block with
+# 1 - confidence. What only reports has a panel of its own, and takes no certainty from what blocks.
+_PANELS: tuple[tuple[tuple[Level, ...], bool], ...] = (
+    (SUMMARY_LEVELS, False),
+    (("family", "cell"), False),
+    (("family", "cell"), True),
+)
 
 _Cells = frozenset[tuple[str, int]]
 
@@ -55,13 +60,13 @@ def corrected(rows: Sequence[Row], policy: Policy) -> list[PValues]:
 def _holm(rows: Sequence[Row], policy: Policy, p_of: Callable[[Difference], float | None]) -> list[dict[Kind, float]]:
     found: list[dict[Kind, float]] = [{} for _ in rows]
     cells = {key: _cells_by_scope(pair.table) for key, pair in {id(row.pair): row.pair for row in rows}.items()}
-    for panel in _PANELS:
+    for levels, is_advisory in _PANELS:
         # Scopes with the same cells are one hypothesis and count once. With one length only, "overall" is that length.
         p_values: dict[tuple[int, _Cells, Kind], float] = {}
         of_rows: list[tuple[int, Kind, tuple[int, _Cells, Kind]]] = []
         for index, row in enumerate(rows):
             scope = row.comparison.scope
-            if not row.pair.judged or scope.level not in panel:
+            if not row.pair.judged or scope.level not in levels or row.comparison.is_advisory != is_advisory:
                 continue
             for one in row.comparison.evidence(policy):
                 p = _counted(row, p_of(one.difference))

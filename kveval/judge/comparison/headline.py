@@ -18,7 +18,8 @@ from kveval.judge.comparison.verdict import ReasonCode, Word
 class Headline:
     """Sums up all rows of a candidate.
 
-    It fails if any row fails. It passes if overall, every length, and every family with its own margin pass.
+    It fails if any row fails. It passes if overall, every length, and every family with its own margin pass. Rows of
+    advisory families count for neither.
 
     Attributes:
         reason_code: of the row that decides.
@@ -58,6 +59,8 @@ def headline(comparisons: Sequence[Comparison], policy: Policy, run: Path | None
     With `run`, the directory they were measured in, it says how to add samples there.
     """
     variant = comparisons[0].variant
+    advisory = _of_word([c for c in comparisons if c.is_advisory], "fail")
+    comparisons = [c for c in comparisons if not c.is_advisory]
     (overall,) = at_levels(comparisons, "overall")
     if overall.unscored and not overall.asked:
         return Headline(variant, "undecided", _code(overall), _reason(overall))
@@ -83,6 +86,8 @@ def headline(comparisons: Sequence[Comparison], policy: Policy, run: Path | None
         parts.append(f"undecided {_where([decides])}: {_reason(decides)}")
     else:
         parts.append(_reason(overall))
+    if advisory:
+        parts.append(f"does not block, because advisory: {_where(advisory)}, which loses more than the margin")
     word: Word = "fail" if failed else "undecided" if unsettled else "pass"
     more = settling(unsettled, run) if word == "undecided" else None
     return Headline(variant, word, _code(decides), "; ".join(parts), more)

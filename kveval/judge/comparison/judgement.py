@@ -8,11 +8,12 @@ from itertools import groupby
 from pathlib import Path
 
 from kveval.config.judge import Policy
+from kveval.errors import ConfigError
 from kveval.judge.comparison.comparison import Comparison, at_levels, compare
 from kveval.judge.comparison.correction import PValues, Row, corrected
 from kveval.judge.comparison.endpoint import KIND_WORDS, Endpoint
 from kveval.judge.comparison.pairing import VariantPair, pairs_with_baseline
-from kveval.judge.comparison.scope import Level, scopes
+from kveval.judge.comparison.scope import SUMMARY_LEVELS, Level, scopes
 from kveval.judge.comparison.verdict import ReasonCode, Verdict, Word, decide, points
 from kveval.judge.looks.basis import basis, with_implied_passes
 from kveval.judge.run_data import RunData, policy_of
@@ -62,9 +63,15 @@ def judge_run(run: RunData, policy: Policy | None = None, blessed_pairs: Iterabl
     taken (`kveval.judge.looks.basis`).
 
     Raises:
-        ConfigError: the policy in the run's configuration is not allowed.
+        ConfigError: the policy in the run's configuration is not allowed, or it only reports and blocks nothing.
     """
     policy = policy or policy_of(run.manifest)
+    families = sorted(set(run.samples["family"]))
+    if families and policy.advisory.issuperset(families):
+        raise ConfigError(
+            f"judge.tiers: every family of this run is advisory ({', '.join(families)}), so nothing could block; "
+            "use blocking for at least one"
+        )
     pairs, blessed_pairs = tuple(pairs_with_baseline(run)), tuple(blessed_pairs)
     rows = _compare([*pairs, *blessed_pairs], policy)
     blessed = {pair.against for pair in blessed_pairs}
@@ -98,8 +105,11 @@ _WithP = tuple[Row, PValues]
 def _compare(pairs: Iterable[VariantPair], policy: Policy) -> list[_WithP]:
     rows = []
     for pair in pairs:
-        for scope in scopes(pair.table):
-            rests_on = basis(pair, scope)
+        blocking = pair.without_families(policy.advisory)
+        judged = [(blocking, scope) for scope in scopes(blocking.table, *SUMMARY_LEVELS)]
+        judged += [(pair, scope) for scope in scopes(pair.table, "family", "cell")]
+        for part, scope in judged:
+            rests_on = basis(part, scope)
             comparison = compare(
                 rests_on.table, pair.variant, pair.against, scope,
                 policy=policy, confidence=rests_on.confidence(policy.confidence), control=pair.control,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pandas as pd
@@ -15,13 +15,22 @@ from kveval.judge.statistics.clusters import Score, mean_score
 from kveval.run.records import ExpectedMethod
 
 
-def own_score(run: RunData, variant: str, scope: Scope, *, confidence: float, kind: Kind = "greedy") -> Score:
+def own_score(
+    run: RunData,
+    variant: str,
+    scope: Scope,
+    *,
+    confidence: float,
+    kind: Kind = "greedy",
+    advisory: Collection[str] = (),
+) -> Score:
     """Returns the mean score of `variant` over the samples of `scope` that it answered and that have a right answer.
 
     An engine error is no score of 0: an outage is not a loss of quality. An expected score counts only at the
-    temperature of the baseline's, and not if other texts were forced on the baseline.
+    temperature of the baseline's, and not if other texts were forced on the baseline. Families that are `advisory`
+    count only in scopes of their own.
     """
-    asked = in_scope(run.samples[has_right_answer(run.samples)], scope)
+    asked = in_scope(run.samples[has_right_answer(run.samples)], scope, advisory=advisory)
     records = run.records[variant]
     answered = records.index[(records["outcome"] != "engine_error").to_numpy(dtype=bool)].intersection(asked.index)
     if kind == "greedy":

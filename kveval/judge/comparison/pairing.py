@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -138,6 +138,12 @@ class VariantPair:
     obstacle: str | None = None
     may_gain: bool = False
     looks: TakenLooks | None = None
+
+    def without_families(self, families: Collection[str]) -> VariantPair:
+        """Returns the same pair without the samples of these families."""
+        if not families:
+            return self
+        return replace(self, table=self.table[~self.table["family"].isin(families)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -46,9 +46,14 @@ def scopes(samples: pd.DataFrame, *levels: Level) -> Iterator[Scope]:
             yield Scope(level, **{str(key): value for key, value in row.items()})
 
 
-def in_scope(samples: pd.DataFrame, scope: Scope) -> pd.DataFrame:
-    """Returns the rows of `samples` that belong to `scope`."""
+def in_scope(samples: pd.DataFrame, scope: Scope, *, advisory: Collection[str] = ()) -> pd.DataFrame:
+    """Returns the rows of `samples` that belong to `scope`.
+
+    The rows that must all pass leave out the families that are `advisory`.
+    """
     chosen = np.ones(len(samples), dtype=bool)
+    if advisory and scope.level in SUMMARY_LEVELS:
+        chosen &= ~samples["family"].isin(advisory).to_numpy(dtype=bool)
     for column in LEVELS[scope.level]:
         chosen &= (samples[column] == getattr(scope, column)).to_numpy(dtype=bool)
     return samples[chosen]

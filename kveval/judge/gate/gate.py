@@ -60,9 +60,11 @@ def gate(path: Path, *, against: Path | None = None, overrides: Mapping[str, Any
     run = load_ended_run(path)
     policy = policy_of(run.manifest, overrides)
     families = sorted(set(run.samples["family"]))
-    for family in (overrides or {}).get("margins", {}):
-        if family not in families:
-            raise UsageError(f"margin of {family!r}: this run has no such family; {nearest(family, families)}")
+    for key in ("margins", "tiers"):
+        for family in (overrides or {}).get(key, {}):
+            if family not in families:
+                what = key.removesuffix("s")
+                raise UsageError(f"{what} of {family!r}: this run has no such family; {nearest(family, families)}")
     blessed = load_blessed(against) if against else None
     blessed_pairs: list[VariantPair] = []
     if blessed:
@@ -103,8 +105,9 @@ def notes(run: RunData, blessed: Blessed | None, judgement: Judgement) -> Iterat
     suspected = unequal_control(run, judgement.comparisons, policy, level=1 - policy.confidence)
     if suspected and not judgement.problems_of(suspected.variant):
         yield Finding.warning("unequal_control", f"{suspected.message}; chance explains it once in a while")
-    unused = sorted(set(policy.margins) - set(run.samples["family"]))
-    if unused:
-        yield Finding.warning("unused_margin", f"no family of this run is called {', '.join(unused)}")
+    for code, named in (("unused_margin", policy.margins), ("unused_tier", policy.tiers)):
+        unused = sorted(set(named) - set(run.samples["family"]))
+        if unused:
+            yield Finding.warning(code, f"no family of this run is called {', '.join(unused)}")
     if blessed:
         yield from changes(run, blessed, policy)

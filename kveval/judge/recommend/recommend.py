@@ -112,7 +112,7 @@ def recommend(
 
 
 def _candidate(decision: Gate, check: Check) -> Candidate:
-    run = decision.run
+    run, policy = decision.run, decision.policy
     variant = run.manifest.variants[check.variant]
     emulate = variant.spec.get("emulate")
     native = native_dtype(EmulationConfig.model_validate(emulate)) if emulate else None
@@ -124,7 +124,9 @@ def _candidate(decision: Gate, check: Check) -> Candidate:
         obstacle=_obstacle(variant, freed, native),
         native=native,
         memory=freed,
-        score=own_score(run, variant.name, Scope("overall"), confidence=decision.policy.confidence).mean,
+        score=own_score(
+            run, variant.name, Scope("overall"), confidence=policy.confidence, advisory=policy.advisory
+        ).mean,
         held_tokens=held_to([row for row in at_levels(summary, "length") if row.asked]),
         settling=settling(summary, run.path) if check.state == "undecided" else None,
     )

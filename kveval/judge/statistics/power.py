@@ -15,8 +15,8 @@ POWER = 0.8
 """The chance of a settled verdict that a number of samples is chosen for."""
 
 MOST_SAMPLES = 10_000_000
-# With 70% for the variance and 70% for the gap, the range of both holds the true number in 80% of simulated runs.
-_RANGE = 0.7
+# With 75% for the variance and 75% for the gap, the range of both holds the true number in 80% of simulated runs.
+_RANGE = 0.75
 _WIDEST_RANGE = 10
 
 

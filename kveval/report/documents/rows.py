@@ -32,6 +32,7 @@ def comparison_row(comparison: Comparison) -> dict[str, Any]:
         "expected_method": comparison.shown.method,
         "asked": comparison.asked,
         "unscored": comparison.unscored,
+        "tier": "advisory" if comparison.is_advisory else "blocking",
         "n": difference.n,
         "haystacks": difference.clusters,
         "baseline_score": comparison.baseline_score.mean,

@@ -63,8 +63,11 @@ def summary(run_dir: Path, policy: Policy | None = None) -> dict[str, Any]:
 
 def _baseline_rows(run: RunData, judgement: Judgement) -> Iterator[dict[str, Any]]:
     rows = ((group, kind) for group in scopes(run.samples, "length", "overall") for kind in kinds_of(run))
+    policy = judgement.policy
     for group, kind in rows:
-        score = own_score(run, run.manifest.baseline, group, confidence=judgement.policy.confidence, kind=kind)
+        score = own_score(
+            run, run.manifest.baseline, group, confidence=policy.confidence, kind=kind, advisory=policy.advisory
+        )
         yield {
             "variant": run.manifest.baseline,
             "role": "baseline",

@@ -15,7 +15,7 @@ from kveval.judge.gate.check import Check
 from kveval.judge.gate.gate import Gate
 from kveval.report.documents.verdict import error_word
 from kveval.report.endpoints import beside_labels, contradiction, shown_label
-from kveval.report.labels import difference_label, emulated_suffix, with_word
+from kveval.report.labels import difference_label, emulated_suffix, row_word, with_word
 from kveval.report.text import visible
 
 _NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -85,12 +85,13 @@ def _cases(check: Check) -> Iterator[_Case]:
 
 def _row_case(class_name: str, row: Comparison, verdict: Verdict, *, is_broken: bool) -> _Case:
     # What a broken run lost is not a loss of quality.
-    problem = "skipped" if is_broken else {"fail": "failure", "undecided": "skipped", "pass": None}[verdict.word]
+    does_not_block = is_broken or (row.is_advisory and verdict.word == "fail")
+    problem = "skipped" if does_not_block else {"fail": "failure", "undecided": "skipped", "pass": None}[verdict.word]
     kind = "regression" if verdict.word == "fail" else verdict.word
     score = f"{shown_label(row)} " if row.expected else ""
     size = f"{row.difference.n} of {row.asked} questions, {score}{difference_label(row.difference)} points"
     size += "".join(f"; beside it: {label}" for label in [*beside_labels(row), *filter(None, [contradiction(row)])])
-    why = f"{verdict.word}: {verdict.reason} ({size})"
+    why = f"{row_word(row)}: {verdict.reason} ({size})"
     return _Case(class_name, str(row.scope), problem, kind, why, verdict.reason_code)
 
 

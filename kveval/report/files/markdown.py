@@ -25,6 +25,7 @@ from kveval.report.labels import (
     answered_label,
     difference_label,
     emulated_suffix,
+    row_word,
     score_label,
     storage_label,
 )
@@ -187,7 +188,7 @@ def _cells(gate: Gate) -> Iterator[str]:
     for check, row, verdict in cells[:_MOST_CELLS]:
         p = f"{verdict.p_holm:.2g}" if verdict.p_holm is not None else ""
         yield (
-            f"| {verdict.word}{_code_of(verdict.reason_code)} "
+            f"| {row_word(row)}{_code_of(verdict.reason_code)} "
             f"| {plain(check.variant)}{emulated_suffix(gate.run, check.variant)} | {check.kind} "
             f"| {plain(str(row.scope))} | {answered_label(row)} | {score_label(row.baseline_score.mean)} "
             f"| {score_label(row.candidate_score.mean)} | {difference_label(row.difference)} "

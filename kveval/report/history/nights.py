@@ -105,7 +105,12 @@ def _night(path: Path, policy: Policy | None) -> Night:
                 variant=variant,
                 scores={
                     kind: own_score(
-                        run, variant.name, Scope("overall"), confidence=judgement.policy.confidence, kind=kind
+                        run,
+                        variant.name,
+                        Scope("overall"),
+                        confidence=judgement.policy.confidence,
+                        kind=kind,
+                        advisory=judgement.policy.advisory,
                     )
                     for kind in kinds_of(run)
                 },

@@ -13,7 +13,7 @@ from kveval.judge.comparison.comparison import Comparison, at_levels
 from kveval.judge.gate.check import Check
 from kveval.judge.gate.gate import Gate
 from kveval.report.endpoints import attribution_labels, beside_labels, contradiction, parts_labels, shown_label
-from kveval.report.labels import difference_label, emulated_suffix, storage_label
+from kveval.report.labels import difference_label, emulated_suffix, row_word, storage_label
 from kveval.report.terminal.layout import STYLES, indented
 from kveval.report.text import visible
 
@@ -70,7 +70,7 @@ def _cells(gate: Gate, cells: list[tuple[Check, Comparison]]) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     for check, row in cells:
         table.add_row(
-            Text(row.verdict.word if row.verdict else ""),
+            Text(row_word(row)),
             Text(visible(check.variant) + emulated_suffix(gate.run, check.variant)),
             Text(check.kind),
             Text(visible(str(row.scope))),

@@ -102,8 +102,11 @@ def _widths(run: RunData) -> tuple[int, ...]:
 
 
 def _baseline_cells(run: RunData, judgement: Judgement, group: Scope) -> Iterator[list[Text]]:
+    policy = judgement.policy
     found = {
-        kind: own_score(run, run.manifest.baseline, group, confidence=judgement.policy.confidence, kind=kind)
+        kind: own_score(
+            run, run.manifest.baseline, group, confidence=policy.confidence, kind=kind, advisory=policy.advisory
+        )
         for kind in kinds_of(run)
     }
     if len(found) > 1:

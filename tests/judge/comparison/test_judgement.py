@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.judge_command import kveval
 from support.judgement import absent, failing, judge, losing, overall, words
-from support.make_run import make_run, make_samples, scored
+from support.make_run import Answer, make_run, make_samples, scored
 
 from kveval.judge.comparison.headline import headlines
 from kveval.judge.comparison.scope import Scope
@@ -134,3 +134,51 @@ def test_another_model_may_gain(tmp_path: Path) -> None:
         tmp_path / "run", samples=samples, variants=other, answers={"bf16": scored(0.3), "fp8": scored(0.9)}
     )
     assert words(judge(path), "fp8") == {"pass"}
+
+
+def in_family(family: str, answer: Answer, otherwise: Answer) -> Answer:
+    return lambda row, rng: (answer if row.family == family else otherwise)(row, rng)
+
+
+def test_an_advisory_family_is_judged_and_never_in_the_way(tmp_path: Path) -> None:
+    samples = make_samples(tasks={"niah": "needle", "extract": "structured"}, haystacks=200, questions=1)
+    answers = {"bf16": scored(0.9), "fp8": in_family("structured", scored(0.5), scored(0.9))}
+    path = make_run(tmp_path / "run", samples=samples, answers=answers)
+    blocking = judge(path)
+    assert [h.word for h in headlines(blocking)] == ["fail"]
+    tiers = {"judge": {"tiers": {"structured": "advisory"}}}
+    advisory = judge(make_run(tmp_path / "advisory", samples=samples, answers=answers, manifest={"config": tiers}))
+    (headline,) = headlines(advisory)
+    assert headline.word == "pass"
+    assert "does not block, because advisory: at structured" in headline.reason
+    # Only what blocks is in the rows that must all pass.
+    assert overall(advisory, "fp8").asked == 400
+    assert {c.asked for c in advisory.of("fp8", "length")} == {200}
+    words = {(c.scope.family, c.is_advisory, c.verdict.word) for c in advisory.of("fp8", "family") if c.verdict}
+    assert words == {("needle", False, "pass"), ("structured", True, "fail")}
+    assert kveval("gate", tmp_path / "advisory").code == 0
+    assert kveval("gate", path).code == 1
+    assert kveval("gate", path, "--tiers", "structured=advisory").code == 0
+
+
+def test_what_only_reports_takes_no_certainty_from_what_blocks(tmp_path: Path) -> None:
+    tasks = {"niah": "needle", **{f"extract_{i}": "structured" for i in range(6)}}
+    samples = make_samples(tasks=tasks, lengths=(2048,), haystacks=100, questions=1)
+    answers = {"bf16": scored(0.9), "fp8": scored(0.85)}
+    found = []
+    for tier in ("blocking", "advisory"):
+        config = {"judge": {"tiers": {"structured": tier}}}
+        judgement = judge(make_run(tmp_path / tier, samples=samples, answers=answers, manifest={"config": config}))
+        found.append(
+            next(c.verdict.p_holm for c in judgement.of("fp8", "family") if c.verdict and c.scope.family == "needle")
+        )
+    assert found[0] is not None
+    assert found[1] is not None
+    assert found[1] <= found[0]
+
+
+def test_a_run_in_which_nothing_blocks_is_not_judged(tmp_path: Path) -> None:
+    path = make_run(tmp_path / "run", answers={"bf16": scored(0.9), "fp8": scored(0.9)})
+    result = kveval("gate", path, "--tiers", "needle=advisory")
+    assert result.code == 2
+    assert "every family of this run is advisory (needle), so nothing could block" in result.text

@@ -17,7 +17,8 @@ def check_baseline_score(run: RunData, judgement: Judgement) -> Iterator[Check]:
     if any(problem.is_void for problem in judgement.problems_of(baseline)):
         # Its score is that of a broken server.
         return
-    score = own_score(run, baseline, Scope("overall"), confidence=judgement.policy.confidence)
+    policy = judgement.policy
+    score = own_score(run, baseline, Scope("overall"), confidence=policy.confidence, advisory=policy.advisory)
     if not minimum or score.mean is None:
         return
     scored = f"the baseline scores {points(score.mean)} points"
