@@ -32,7 +32,10 @@ def given(*flags: str, without: tuple[str, ...] = ()) -> dict[str, Any]:
 
 @pytest.mark.parametrize("key", Policy.model_fields)
 def test_every_key_of_the_policy_is_a_flag_with_a_description(key: str) -> None:
-    values = {"margins": "needle=0.1", "unit_margins": "entries=0.1", "evidence": "both", "undecided": "allow"}
+    values = {
+        "margins": "needle=0.1", "unit_margins": "entries=0.1", "evidence": "both", "undecided": "allow",
+        "tiers": "needle=advisory",
+    }  # fmt: skip
     assert key in given(f"--{key.replace('_', '-')}", values.get(key, "0.5"))
     assert Policy.model_fields[key].description
 
@@ -43,6 +46,16 @@ def test_a_flag_that_is_not_given_is_not_passed() -> None:
 
 def test_margins_are_a_list_of_names_and_numbers() -> None:
     assert given("--margins", "needle=0.01, code=0.05")["margins"] == {"needle": 0.01, "code": 0.05}
+
+
+def test_tiers_are_a_list_of_names_and_tiers() -> None:
+    assert given("--tiers", "needle=advisory, code=blocking")["tiers"] == {"needle": "advisory", "code": "blocking"}
+    with pytest.raises(UsageError, match="--tiers: 'needle' is not NAME=TIER; use for example code=advisory"):
+        given("--tiers", "needle")
+
+
+def test_a_margin_that_may_be_left_out_is_a_number() -> None:
+    assert given("--margin-relative", "0.05")["margin_relative"] == 0.05
 
 
 @pytest.mark.parametrize("text", ["needle", "needle=much", "needle=0.1,"])

@@ -22,7 +22,7 @@ def test_equal_variants_pass_and_a_losing_one_fails(tmp_path: Path) -> None:
     assert [(h.variant, h.word) for h in headlines(judgement)] == [("same", "pass"), ("fp8", "fail")]
     same, fp8 = overall(judgement, "same"), overall(judgement, "fp8")
     assert same.identical == 1
-    assert (same.difference.delta, same.difference.n, same.difference.clusters) == (0, 600, 60)
+    assert (same.difference.delta, same.difference.n, same.difference.clusters) == (0, 600, 600)
     assert fp8.flips.gained == 0
     assert fp8.difference.delta == pytest.approx(-fp8.flips.lost / 600)
     assert fp8.candidate_score.mean == pytest.approx(fp8.baseline_score.mean + fp8.difference.delta)
