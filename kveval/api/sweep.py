@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kveval.api.prediction import predict_plan
 from kveval.api.source import ConfigSource, engine_for, incomplete, read_config, run_folder, untrusted
 from kveval.config.sweep import SweepConfig
 from kveval.engines.process import check_port
@@ -27,6 +28,7 @@ from kveval.report.html.report import build_report
 from kveval.run.directory import RunDirectory
 from kveval.run.load_results import LoadDocument, read_load
 from kveval.run.manifest import Manifest
+from kveval.run.prediction import write_prediction
 from kveval.terminal import Terminal
 
 
@@ -90,7 +92,11 @@ def sweep(
     console = Terminal(stderr=True, quiet=not progress)
     console.say("planning: reading the model, building prompts")
     plan = _plan(chosen, EarlierPlan.of(RunDirectory(path)))
+    prediction = predict_plan(plan, path)
+    for warning in prediction.warnings:
+        console.say(f"warning: {warning}")
     manifest = run_interruptible(_ask(plan, path, resume, retry_errors, console), path)
+    write_prediction(path, prediction)
     document = summary(path)
     problem = incomplete("run", manifest.variants) or untrusted(document["problems"])
     load = read_load(path) if manifest.config.get("load") else None
@@ -109,7 +115,8 @@ def plan_sweep(
         config, out, resume, **overrides: as `sweep` takes them.
 
     Returns:
-        Variants, cells, samples, tokens, launches and an estimate of the time, as data for JSON.
+        Variants, cells, samples, tokens, launches, what the plan can show, and an estimate of the time, as data for
+        JSON.
 
     Raises:
         UsageError: the configuration or the model cannot be used.
@@ -122,7 +129,7 @@ def plan_sweep(
     chosen = read_config(config, out, overrides)
     earlier = EarlierPlan.of(RunDirectory(chosen.out)) if resume and chosen.out is not None else None
     plan = _plan(chosen, earlier)
-    described = describe(plan)
+    described = {**describe(plan), "prediction": predict_plan(plan, chosen.out).model_dump(mode="json")}
     if earlier is not None and len(plan.growth) > len(earlier.manifest.growth):
         described["notes"] += growth_notes(plan.growth[-1], plan.tasks)
     if chosen.out is not None:

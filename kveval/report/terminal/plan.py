@@ -10,6 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from kveval.report.terminal.load import load_plan_table
+from kveval.report.terminal.prediction import prediction_lines
+from kveval.run.prediction import Prediction
 
 _HEAD = ("model", "engine", "device", "prompt_style", "max_model_len")
 _CELL_COLUMNS = ("task", "context_length", "samples", "haystacks", "haystack", "expected_score")
@@ -44,7 +46,8 @@ def plan_table(plan: Mapping[str, Any]) -> RenderableType:
     notes = [Text(note) for note in (*plan["notes"], *_without_expected(plan))]
     load = [load_plan_table(plan["load"])] if plan["load"] else []
     cells = _rows("cells", _CELL_COLUMNS, plan["cells"])
-    return Group(head, variants, *notes, cells, _budgets(plan), _totals(plan), *load)
+    predicted = prediction_lines(Prediction.model_validate(plan["prediction"]))
+    return Group(head, variants, *notes, cells, _budgets(plan), _totals(plan), *load, *predicted)
 
 
 def _rows(title: str, columns: tuple[str, ...], rows: list[dict[str, Any]]) -> Table:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from rich.console import Console
 
+from kveval.api.prediction import predict_plan
 from kveval.measure.plan.describe import describe
 from kveval.measure.plan.plan import Plan
 from kveval.report.terminal.plan import _duration, plan_table
 
 
+def described(plan: Plan) -> dict[str, Any]:
+    return {**describe(plan), "load": None, "prediction": predict_plan(plan, None).model_dump(mode="json")}
+
+
 def test_the_table_says_what_the_data_says(plan_of: Callable[..., Plan]) -> None:
-    plan = {**describe(plan_of(variants=["bf16", "int8"])), "load": None}
+    plan = described(plan_of(variants=["bf16", "int8"]))
     out = io.StringIO()
     Console(file=out, width=140).print(plan_table(plan))
     text = out.getvalue()
@@ -31,7 +37,7 @@ def test_a_duration_is_told_in_minutes_or_hours(seconds: float, text: str) -> No
 
 
 def test_the_plan_says_which_tasks_have_an_expected_score(plan_of: Callable[..., Plan]) -> None:
-    plan = {**describe(plan_of(requests={"forced_decode": False})), "load": None}
+    plan = described(plan_of(requests={"forced_decode": False}))
     out = io.StringIO()
     Console(file=out, width=160).print(plan_table(plan))
     assert plan["cells"][0]["expected_score"] is None

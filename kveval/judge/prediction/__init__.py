@@ -1,0 +1,1 @@
+"""What a plan can show, before anything is launched."""

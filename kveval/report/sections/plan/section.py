@@ -1,0 +1,8 @@
+"""What the plan could show, as it was said before the first launch."""
+
+from __future__ import annotations
+
+from kveval.report.section import Section
+from kveval.run.prediction import read_prediction
+
+SECTION = Section("What the plan could show", 55, lambda run, _: read_prediction(run.path), link="Plan")

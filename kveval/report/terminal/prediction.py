@@ -1,0 +1,43 @@
+"""What a plan can show, in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from kveval.report.labels import length_label
+from kveval.run.prediction import Prediction
+
+
+def prediction_lines(prediction: Prediction) -> Iterator[RenderableType]:
+    """Shows for each row what it can pass and detect, then where the variances come from, and the warnings."""
+    table = Table(title="what this plan can show", title_justify="left")
+    for column in ("context", "score"):
+        table.add_column(column)
+    for column in (
+        "questions",
+        "contexts",
+        "margin",
+        "chance to pass\nif nothing is lost",
+        "smallest loss\nshown (80%)",
+    ):
+        table.add_column(column, justify="right")
+    for loss in next((row.questions_for for row in prediction.rows), {}):
+        table.add_column(f"questions to exclude\n{100 * float(loss):g} points (80%)", justify="right")
+    for row in prediction.rows:
+        table.add_row(
+            length_label(row.context_length),
+            row.evidence.replace("_", " "),
+            f"{row.questions:,}",
+            f"{row.contexts:,}",
+            f"{100 * row.margin:g}",
+            f"{row.chance_to_pass:.0%}" if row.can_pass else "cannot pass",
+            "" if row.detectable_loss is None else f"{100 * row.detectable_loss:.1f}",
+            *("" if needed is None else f"{needed:,}" for needed in row.questions_for.values()),
+        )
+    yield table
+    yield from (Text(f"variance of {source}", style="dim") for source in prediction.variances)
+    yield from (Text(f"warning: {warning}", style="yellow") for warning in prediction.warnings)

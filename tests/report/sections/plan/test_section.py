@@ -1,0 +1,23 @@
+"""The report shows what was predicted, if something was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.make_run import make_run, scored
+
+from kveval.report.html.report import build_report
+from kveval.run.prediction import PredictedRow, Prediction, write_prediction
+
+
+def test_the_report_shows_the_prediction(tmp_path: Path) -> None:
+    path = make_run(tmp_path / "run", answers={"bf16": scored(0.9), "fp8": scored(0.9)})
+    assert "What the plan could show" not in build_report(path).read_text()
+    row = PredictedRow(
+        context_length=2048, evidence="greedy", questions=300, contexts=30, margin=0.02, can_pass=True,
+        chance_to_pass=0.834, detectable_loss=0.0612, questions_for={"0.01": 12_345, "0.02": None},
+    )  # fmt: skip
+    write_prediction(path, Prediction(rows=[row], variances=["greedy: a <default>"], warnings=["too few"]))
+    page = build_report(path).read_text()
+    for part in ("What the plan could show", "83.4%", "6.1", "12,345", "greedy: a &lt;default&gt;", "warning: "):
+        assert part in page
