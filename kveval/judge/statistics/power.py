@@ -64,11 +64,14 @@ def more_samples(difference: Difference, *, margin: float, confidence: float, p_
     tail = (1 - _RANGE) / 2
     least, most = (freedom / float(special.chdtri(freedom, p)) for p in (tail, 1 - tail))
     reach = float(special.stdtrit(freedom, 1 - tail)) * _error(difference, confidence)
+    is_sparse = difference.differing < fewest_clusters(confidence)
     delta = min(delta, 0.0)
     worse, better = delta - reach, min(delta + reach, 0.0)
     likely = size(delta, 1)
-    # It can settle on either side of the margin. The sooner one bounds the range below.
-    soonest = min((found for end in (worse, better) if (found := size(end, least)) is not None), default=likely)
+    # It can settle on either side of the margin. The sooner one bounds the range below. Where hardly a sample differs,
+    # nothing speaks for a large loss, and the interval needs the haystacks that would have shown one.
+    sides = (better,) if is_sparse and delta > -margin else (worse, better)
+    soonest = min((found for end in sides if (found := size(end, least)) is not None), default=likely)
     if soonest is None:
         return None
     latest = None if worse <= -margin <= better else max(size(end, most) or math.inf for end in (worse, better))

@@ -55,4 +55,4 @@ def test_nothing_holds_if_the_shortest_length_does_not(tmp_path: Path) -> None:
 def test_a_difference_in_words(tmp_path: Path) -> None:
     judgement = judge(make_run(tmp_path / "run", answers={"bf16": scored(0.9), "fp8": scored(0.9)}))
     assert in_words(overall(judgement, "fp8").shown, 0.95).startswith("+0.0 points, 95% interval -")
-    assert in_words(overall(judgement, "fp8").shown, 0.95).endswith("600 questions about 60 contexts")
+    assert in_words(overall(judgement, "fp8").shown, 0.95).endswith("600 questions about 600 contexts")

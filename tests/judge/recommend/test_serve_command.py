@@ -19,7 +19,7 @@ def test_the_flags_of_what_passes_and_the_way_back(tmp_path: Path) -> None:
     assert result.code == 0
     assert "serve with fp8" in result.text
     found = document(path)
-    assert (found["version"], found["recommended"], found["baseline"]) == (2, "fp8", "bf16")
+    assert (found["version"], found["recommended"], found["baseline"]) == (3, "fp8", "bf16")
     served = "vllm serve '/models/Llama 8B' --kv-cache-dtype {} --max-model-len 8240 --enable-prefix-caching "
     served += "--max-num-seqs 8 --attention-backend TRITON_ATTN"
     for dtype, serving in (("fp8", found["serve"]), ("bfloat16", found["rollback"])):

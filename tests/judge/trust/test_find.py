@@ -36,8 +36,9 @@ def test_a_collapsed_candidate_is_no_regression(tmp_path: Path) -> None:
     result = kveval("gate", run.path)
     assert result.code == 3
     assert "answers change at question" in result.text
-    words = {row.variant: row.verdict.word for row in judge_run(run).of("int8", "overall") if row.verdict}
-    assert words == {"int8": "pass"}
+    # Nothing differs, and 24 contexts are too few to say that no context is lost: but it is judged.
+    codes = {row.verdict.reason_code for row in judge_run(run).of("int8", "overall") if row.verdict}
+    assert codes == {"loss_not_excluded"}
 
 
 @pytest.mark.parametrize("broken", ["bf16", "fp8"])

@@ -17,7 +17,7 @@ def test_summary_is_strict_json(run: Path) -> None:
     rows = {(row["variant"], row["context_length"]): row for row in document["rows"]}
     assert len(rows) == 5 * 3
     fp8 = rows["fp8", 8192]
-    assert (fp8["n"], fp8["haystacks"], fp8["asked"], fp8["verdict"]) == (300, 30, 300, "fail")
+    assert (fp8["n"], fp8["haystacks"], fp8["asked"], fp8["verdict"]) == (300, 300, 300, "fail")
     assert fp8["delta"] == pytest.approx(fp8["score"] - fp8["baseline_score"])
     assert fp8["low"] < fp8["delta"] < fp8["high"]
     assert rows["fp8", None]["attribution"]["kernel"]["delta"] < -0.05

@@ -21,7 +21,7 @@ def worse_at(length: int, task: str, share: float) -> Answer:
 
 
 def conclusion_of(path: Path, candidate: Answer, **variant: object) -> Conclusion:
-    samples = make_samples(tasks={"needles": "needle", "calls": "tools"}, haystacks=40, questions=5)
+    samples = make_samples(tasks={"needles": "needle", "calls": "tools"}, haystacks=200, questions=1)
     run = make_run(path / "run", samples=samples, answers={"bf16": scored(0.9), "fp8": candidate},
                    variants={"fp8": variant})  # fmt: skip
     loaded = load_run(run)
@@ -33,7 +33,7 @@ def test_a_fail_says_up_to_where_it_passes_and_where_it_fails(tmp_path: Path) ->
     assert conclusion.headline.word == "fail"
     assert conclusion.sentence.startswith("pass up to 2K; fails at 8K (most on calls, -")
     assert "95% interval -" in conclusion.sentence
-    assert "400 questions about 80 contexts" in conclusion.sentence
+    assert "400 questions about 400 contexts" in conclusion.sentence
     assert conclusion.proven_safe == "2K (8K fails)"
 
 
@@ -48,7 +48,7 @@ def test_a_pass_at_every_length(tmp_path: Path) -> None:
 def test_an_undecided_verdict_says_what_would_decide_it(tmp_path: Path) -> None:
     conclusion = conclusion_of(tmp_path, scored(0.89))
     assert conclusion.sentence.startswith("-")
-    assert "questions about 160 contexts; undecided overall: " in conclusion.sentence
+    assert "questions about 800 contexts; undecided overall: " in conclusion.sentence
     assert conclusion.settling is not None
     assert "more questions" in conclusion.settling
     assert " --resume --samples " in conclusion.settling
