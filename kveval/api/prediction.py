@@ -7,9 +7,9 @@ from pathlib import Path
 
 from kveval.judge.comparison.pairing import UNITS
 from kveval.judge.prediction.predict import PlannedCell, predict
+from kveval.judge.prediction.prediction import Prediction
 from kveval.judge.prediction.variance import earlier_spreads
 from kveval.measure.plan.plan import Plan
-from kveval.run.prediction import Prediction
 from kveval.tasks.sample import Sample
 
 

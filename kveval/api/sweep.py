@@ -13,6 +13,7 @@ from kveval.engines.process import check_port
 from kveval.errors import InfrastructureError, RunDirectoryError
 from kveval.judge.looks.interim import findings_at_look
 from kveval.judge.run_data import load_run
+from kveval.judge.prediction.prediction import write_prediction
 from kveval.judge.trust.earlier import EarlierAnswers
 from kveval.load.plan import describe_load, load_plan_of
 from kveval.load.run import load_stage
@@ -28,7 +29,6 @@ from kveval.report.html.report import build_report
 from kveval.run.directory import RunDirectory
 from kveval.run.load_results import LoadDocument, read_load
 from kveval.run.manifest import Manifest
-from kveval.run.prediction import write_prediction
 from kveval.terminal import Terminal
 
 

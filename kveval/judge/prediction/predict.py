@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from kveval.config.judge import Policy
 from kveval.judge.comparison.endpoint import Kind
+from kveval.judge.prediction.prediction import PredictedRow, Prediction
 from kveval.judge.prediction.variance import KnownSpread, default_spread
 from kveval.judge.statistics.clusters import fewest_clusters
 from kveval.judge.statistics.planned import Planned
-from kveval.run.prediction import PredictedRow, Prediction
 
 _LOSSES = (0.01, 0.02, 0.05)
 _UNLIKELY = 0.5

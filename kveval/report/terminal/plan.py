@@ -9,9 +9,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from kveval.judge.prediction.prediction import Prediction
 from kveval.report.terminal.load import load_plan_table
 from kveval.report.terminal.prediction import prediction_lines
-from kveval.run.prediction import Prediction
 
 _HEAD = ("model", "engine", "device", "prompt_style", "max_model_len")
 _CELL_COLUMNS = ("task", "context_length", "samples", "haystacks", "haystack", "expected_score")

@@ -8,8 +8,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from kveval.judge.prediction.prediction import Prediction
 from kveval.report.labels import length_label
-from kveval.run.prediction import Prediction
 
 
 def prediction_lines(prediction: Prediction) -> Iterator[RenderableType]:

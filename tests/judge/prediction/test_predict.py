@@ -5,9 +5,9 @@ from __future__ import annotations
 from kveval.config.judge import Policy
 from kveval.judge.comparison.endpoint import Kind
 from kveval.judge.prediction.predict import PlannedCell, predict
+from kveval.judge.prediction.prediction import Prediction
 from kveval.judge.prediction.variance import KnownSpread
 from kveval.judge.statistics.planned import Spread
-from kveval.run.prediction import Prediction
 
 
 def cells(haystacks: int, *, kind: Kind = "greedy", lengths: tuple[int, ...] = (2048, 8192)) -> list[PlannedCell]:

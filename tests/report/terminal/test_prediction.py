@@ -6,8 +6,8 @@ import io
 
 from rich.console import Console
 
+from kveval.judge.prediction.prediction import PredictedRow, Prediction
 from kveval.report.terminal.prediction import prediction_lines
-from kveval.run.prediction import PredictedRow, Prediction
 
 
 def test_rows_variances_and_warnings_are_shown() -> None:

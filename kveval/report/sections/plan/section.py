@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from kveval.judge.prediction.prediction import read_prediction
 from kveval.report.section import Section
-from kveval.run.prediction import read_prediction
 
 SECTION = Section("What the plan could show", 55, lambda run, _: read_prediction(run.path), link="Plan")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from support.make_run import make_run, scored
 
+from kveval.judge.prediction.prediction import PredictedRow, Prediction, write_prediction
 from kveval.report.html.report import build_report
-from kveval.run.prediction import PredictedRow, Prediction, write_prediction
 
 
 def test_the_report_shows_the_prediction(tmp_path: Path) -> None:

@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from kveval.errors import RunDirectoryError
-from kveval.run.prediction import PREDICTION_FILE, PredictedRow, Prediction, read_prediction, write_prediction
+from kveval.judge.prediction.prediction import (
+    PREDICTION_FILE,
+    PredictedRow,
+    Prediction,
+    read_prediction,
+    write_prediction,
+)
 
 ROW = PredictedRow(
     context_length=2048, evidence="greedy", questions=20, contexts=2, margin=0.02, can_pass=False, chance_to_pass=0.0,
