@@ -54,7 +54,7 @@ WITH_ENGINE: dict[str, Callable[[Server], Awaitable[Figures]]] = {
 }
 
 _SOAK = "soak"
-_WHEN_NAMED = ("expected", "fuzz", _SOAK)
+_WHEN_NAMED = ("judge", "expected", "fuzz", _SOAK)
 
 
 def main(arguments: list[str]) -> int:

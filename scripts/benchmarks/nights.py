@@ -1,4 +1,4 @@
-"""Simulated nights: what the judge decides where the truth is known, and what two simpler rules decide beside it.
+"""Simulated nights whose truth is known: what `judge_run` decides, and what other rules decide beside it.
 
 Scores are 0 or 1 from a latent normal variable. A part of it is the haystack's (the intra-cluster correlation), and a
 part of either is drawn anew on each side: the noise of two runs of one engine.
@@ -7,31 +7,43 @@ part of either is drawn anew on each side: the noise of two runs of one engine.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
+from benchmarks.other_rules import Scores, Word, fixed_tolerance, nemo_gate, unpaired_z
 from kveval.config.judge import Policy
-from kveval.judge.comparison.verdict import decide
+from kveval.judge.comparison.headline import headlines
+from kveval.judge.comparison.judgement import judge_run
+from kveval.judge.run_data import RECORD_COLUMNS, SAMPLE_COLUMNS, RunData
 from kveval.judge.statistics.clusters import fewest_clusters
 from kveval.judge.statistics.difference import Difference, paired_difference
-from kveval.judge.statistics.hypothesis_tests import holm
 from kveval.judge.statistics.power import POWER, more_samples
+from kveval.run.manifest import Manifest
+from kveval.run.records import ids_sha256
 
 POLICY = Policy()
-FIXED_TOLERANCE = 0.08
 _LENGTHS, _FAMILIES = 4, 2
-Scores = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A night: `cells` of `haystacks` x `questions` each, baseline scores spread evenly from 0.5 to 0.98."""
+    """A night: `cells` of `haystacks` x `questions` each, baseline scores spread evenly from `least_score` to 0.98.
+
+    Attributes:
+        icc: share of the difficulty that the questions of a haystack have in common.
+        noise: share of the latent difficulty that each side draws anew.
+        loss: of the candidate, in every cell. ruined: the chance that it loses a whole haystack.
+        lengths: how many context lengths the cells are spread over.
+    """
 
     cells: int
     haystacks: int
@@ -39,41 +51,91 @@ class Setting:
     icc: float
     noise: float = 0.05
     loss: float = 0.0
+    ruined: float = 0.0
+    lengths: int = _LENGTHS
+    least_score: float = 0.5
 
 
 @dataclass(frozen=True)
 class Night:
-    """`cells`, `rows`: intervals of the single cells and of everything judged; the rest: whether a rule failed."""
+    """What was decided about a night.
+
+    Attributes:
+        cells: differences of the single cells.
+        word: of the headline of `judge_run`.
+        nemo: of NeMo's gate without categories, and with each haystack as a category.
+    """
 
     cells: list[Difference]
-    fails: bool
-    overall_passes: bool
+    word: Word
+    nemo: Word
+    nemo_by_haystack: Word
     fixed_tolerance_fails: bool
     unpaired_z_fails: bool
 
 
 def simulate(rng: np.random.Generator, setting: Setting) -> Night:
     codes = np.repeat(np.arange(setting.haystacks), setting.questions)
-    shares = np.linspace(0.5, 0.98, setting.cells)
-    # Neighbouring scores go to different lengths and families, so that no row is all easy or all hard.
+    shares = np.linspace(setting.least_score, 0.98, setting.cells) if setting.cells > 1 else np.array([0.85])
     sides = [draw(rng, codes, share, setting) for share in shares]
-    cells = [paired_difference(*side, codes, margin=POLICY.margin) for side in sides]
-    names = [f"length {i % _LENGTHS}" for i in range(setting.cells)]
-    families = [f"family {i // _LENGTHS % _FAMILIES}" for i in range(setting.cells)]
-    overall, *lengths = (_pooled(sides, codes, rows) for rows in _groups(names))
-    by_family = [_pooled(sides, codes, rows) for rows in list(_groups(families))[1:]]
-    panels = [[overall, *lengths], [*by_family, *cells]]
+    judgement = judge_run(run_of(sides, codes, setting), POLICY)
     return Night(
-        cells=cells,
-        fails=any(_any_fails(panel) for panel in panels),
-        overall_passes=overall.low is not None and overall.low > -POLICY.margin,
+        cells=[row.difference for row in judgement.of("fp8", "cell")],
+        word=headlines(judgement)[0].word,
+        nemo=nemo_gate([(*side, None) for side in sides], POLICY.margin),
+        nemo_by_haystack=nemo_gate([(*side, codes) for side in sides], POLICY.margin),
         fixed_tolerance_fails=any(fixed_tolerance(*side) for side in sides),
         unpaired_z_fails=any(unpaired_z(*side) for side in sides),
     )
 
 
+def run_of(sides: list[tuple[Scores, Scores]], codes: NDArray[np.intp], setting: Setting) -> RunData:
+    """Returns a night as `load_run` would: the haystacks of all cells asked in turn."""
+    rows = []
+    for cell in range(setting.cells):
+        # Neighbouring scores go to different lengths and families, so that no row is all easy or all hard.
+        task = cell // setting.lengths
+        for index, haystack in enumerate(codes):
+            name = f"{cell:03}-{index:05}"
+            values = {
+                "sample_id": name, "haystack_id": f"{cell}-{haystack}", "task": f"task_{task}",
+                "family": f"family_{task % _FAMILIES}", "context_length": 4096 << (cell % setting.lengths),
+                "prompt_tokens": 4096, "prompt_sha256": name, "depth_percent": None, "max_output_tokens": 32, "doc": {},
+                "first_look": 1,
+            }  # fmt: skip
+            rows.append([values.get(key) for key in SAMPLE_COLUMNS])
+    samples = pd.DataFrame(rows, columns=list(SAMPLE_COLUMNS)).set_index("sample_id")
+    order = np.argsort(np.tile(codes, setting.cells), kind="stable")
+    variants = {"bf16": {"role": "baseline"}, "fp8": {"role": "candidate"}}
+    manifest = Manifest.model_validate(
+        {
+            "kveval_version": "0.1.0", "run_id": "night", "created": "2026-01-02T03:04:05Z", "status": "complete",
+            "config": {}, "inputs": {}, "seeds": {}, "sampling": {}, "samples": len(samples),
+            "samples_sha256": ids_sha256(samples.index), "baseline": "bf16", "versions": {}, "machine": {},
+            "variants": {name: {"name": name, "spec": {}, "status": "complete", **one}
+                         for name, one in variants.items()},
+        }
+    )  # fmt: skip
+    right = [np.concatenate([side[index] for side in sides]) > 0 for index in range(2)]
+    records = {name: records_of(samples.index, one, order) for name, one in zip(variants, right, strict=True)}
+    return RunData(Path("night"), manifest, samples, records)
+
+
+def records_of(ids: pd.Index, right: NDArray[np.bool_], asked: NDArray[np.intp]) -> pd.DataFrame:
+    """Returns records of the samples that were `asked`, in this order, as `load_run` would."""
+    values: dict[str, Any] = dict.fromkeys(RECORD_COLUMNS)
+    values |= {
+        "sample_id": ids[asked],
+        "outcome": np.where(right[asked], "correct", "wrong"),
+        "score": right[asked].astype(float),
+        "output": [f"{name} {'is' if ok else 'is not'}" for name, ok in zip(ids[asked], right[asked], strict=True)],
+        "sent_at": 1.8e9 + np.arange(len(asked), dtype=float),
+    }
+    return pd.DataFrame(values).set_index("sample_id")
+
+
 def draw(rng: np.random.Generator, codes: NDArray[np.intp], share: float, setting: Setting) -> tuple[Scores, Scores]:
-    """Scores of baseline and candidate with means `share` and ``share - loss``."""
+    """Scores of baseline and candidate with means `share` and ``share - loss``, less what is ruined."""
 
     def latent() -> Scores:
         haystack = rng.normal(size=int(codes.max()) + 1)[codes]
@@ -82,52 +144,12 @@ def draw(rng: np.random.Generator, codes: NDArray[np.intp], share: float, settin
     common = latent()
     first, second = (math.sqrt(1 - setting.noise) * common + math.sqrt(setting.noise) * latent() for _ in range(2))
     wanted = max(share - setting.loss, 0.01)
-    return (first < special.ndtri(share)) * 1.0, (second < special.ndtri(wanted)) * 1.0
+    spared = rng.random(int(codes.max()) + 1)[codes] >= setting.ruined
+    return (first < special.ndtri(share)) * 1.0, ((second < special.ndtri(wanted)) & spared) * 1.0
 
 
-def fixed_tolerance(baseline: Scores, candidate: Scores) -> bool:
-    """A score more than 0.08 below the expected one fails, whatever the number of samples."""
-    return bool(candidate.mean() < baseline.mean() - FIXED_TOLERANCE)
-
-
-def unpaired_z(baseline: Scores, candidate: Scores) -> bool:
-    """Two scores with a standard error each, compared as if they came from different samples."""
-    se = math.sqrt(sum(float(scores.var(ddof=1)) / len(scores) for scores in (baseline, candidate)))
-    delta = float(candidate.mean() - baseline.mean())
-    return delta < 0 and (se == 0 or delta / se < special.ndtri(0.025))
-
-
-def _groups(names: list[str]) -> Iterator[list[int]]:
-    yield list(range(len(names)))
-    for name in dict.fromkeys(names):
-        yield [i for i, other in enumerate(names) if other == name]
-
-
-def _pooled(sides: list[tuple[Scores, Scores]], codes: NDArray[np.intp], rows: list[int]) -> Difference:
-    haystacks = int(codes.max()) + 1
-    return paired_difference(
-        np.concatenate([sides[i][0] for i in rows]),
-        np.concatenate([sides[i][1] for i in rows]),
-        np.concatenate([codes + i * haystacks for i in rows]),
-        margin=POLICY.margin,
-    )
-
-
-def _any_fails(panel: list[Difference]) -> bool:
-    adjusted = holm([1.0 if row.p_beyond is None else row.p_beyond for row in panel])
-    # Only a significant row can fail: the others need no verdict.
-    return any(fails(row, p) for row, p in zip(panel, adjusted, strict=True) if p < (1 - POLICY.confidence) / 2)
-
-
-def fails(row: Difference, p_holm: float | None) -> bool:
-    return (
-        decide(row, margin=POLICY.margin, confidence=POLICY.confidence, p_holm=p_holm, asked=row.n, sensitive=row).word
-        == "fail"
-    )
-
-
-def false_alarms(settings: list[Setting], nights: int, seed: int) -> list[dict[str, Any]]:
-    """`nights` of every setting: how often each rule fails, and how often a cell's interval holds the truth."""
+def decided(settings: list[Setting], nights: int, seed: int) -> list[dict[str, Any]]:
+    """`nights` of every setting: how often each rule decides what, and how often a cell's interval holds the truth."""
     results = []
     for index, setting in enumerate(settings):
         rng = np.random.default_rng([seed, index])
@@ -135,14 +157,11 @@ def false_alarms(settings: list[Setting], nights: int, seed: int) -> list[dict[s
         cells = [cell for night in seen for cell in night.cells]
         results.append(
             {
-                "cells": setting.cells,
-                "haystacks": setting.haystacks,
-                "questions": setting.questions,
-                "icc": setting.icc,
-                "loss": setting.loss,
+                **{key: getattr(setting, key) for key in ("cells", "haystacks", "questions", "icc", "loss", "ruined")},
                 "nights": nights,
-                "failing_nights": sum(night.fails for night in seen),
-                "passing_nights": sum(night.overall_passes for night in seen),
+                "kveval": _counted(night.word for night in seen),
+                "nemo": _counted(night.nemo for night in seen),
+                "nemo_by_haystack": _counted(night.nemo_by_haystack for night in seen),
                 "fixed_tolerance_failing_nights": sum(night.fixed_tolerance_fails for night in seen),
                 "unpaired_z_failing_nights": sum(night.unpaired_z_fails for night in seen),
                 "intervals": len(cells),
@@ -155,6 +174,11 @@ def false_alarms(settings: list[Setting], nights: int, seed: int) -> list[dict[s
             }
         )
     return results
+
+
+def _counted(words: Iterator[Word]) -> dict[str, int]:
+    counts = Counter(words)
+    return {word: counts[word] for word in ("pass", "fail", "undecided")}
 
 
 def _holds(cell: Difference, truth: float) -> bool:
@@ -173,18 +197,16 @@ def power(losses: list[float], sizes: list[int], nights: int, seed: int) -> list
     for size in sizes:
         for loss in losses:
             rng = np.random.default_rng([seed, size, round(1000 * loss)])
-            setting = Setting(1, size // 10, 10, icc=0.2, loss=loss)
-            codes = np.repeat(np.arange(setting.haystacks), setting.questions)
-            counts = dict.fromkeys(("fails", "fails_among_12", "passes", "fixed_tolerance", "unpaired_z"), 0)
-            for _ in range(nights):
-                side = draw(rng, codes, 0.85, setting)
-                row = paired_difference(*side, codes, margin=POLICY.margin)
-                p = row.p_beyond if row.p_beyond is not None else 1.0
-                counts["fails"] += p < 0.025 and fails(row, p)
-                counts["fails_among_12"] += p < 0.025 / 12 and fails(row, 12 * p)
-                counts["passes"] += row.low is not None and row.low > -POLICY.margin
-                counts["fixed_tolerance"] += fixed_tolerance(*side)
-                counts["unpaired_z"] += unpaired_z(*side)
+            setting = Setting(1, size // 10, 10, icc=0.2, loss=loss, lengths=1)
+            seen = [simulate(rng, setting) for _ in range(nights)]
+            counts = {
+                "fails": sum(night.word == "fail" for night in seen),
+                "passes": sum(night.word == "pass" for night in seen),
+                "nemo_fails": sum(night.nemo == "fail" for night in seen),
+                "nemo_passes": sum(night.nemo == "pass" for night in seen),
+                "fixed_tolerance": sum(night.fixed_tolerance_fails for night in seen),
+                "unpaired_z": sum(night.unpaired_z_fails for night in seen),
+            }
             shares = {name: round(count / nights, 3) for name, count in counts.items()}
             table.append({"samples": size, "loss": loss, **shares})
     return table
@@ -211,9 +233,9 @@ def required_samples(setting: Setting, nights: int, seed: int, score: float = 0.
         codes = np.repeat(np.arange(haystacks), setting.questions)
         settled = 0
         for _ in range(nights):
-            row = paired_difference(*draw(rng, codes, score, setting), codes)
-            passes = row.low is not None and row.low > -POLICY.margin
-            settled += fails(row, row.p_beyond) if setting.loss > POLICY.margin else passes
+            row = paired_difference(*draw(rng, codes, score, setting), codes, margin=POLICY.margin)
+            low, high = row.low or 0.0, row.high or 0.0
+            settled += high < -POLICY.margin if setting.loss > POLICY.margin else low > -POLICY.margin
         shares.append((haystacks * setting.questions, settled / nights))
     found = _crossing(shares, POWER)
     return {

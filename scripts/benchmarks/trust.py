@@ -19,8 +19,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
+from benchmarks.nights import records_of
 from kveval.judge.comparison.judgement import Judgement, judge_run
-from kveval.judge.run_data import RECORD_COLUMNS, SAMPLE_COLUMNS, RunData
+from kveval.judge.run_data import SAMPLE_COLUMNS, RunData
 from kveval.judge.statistics.time_change import find_change
 from kveval.run.manifest import Manifest
 from kveval.run.records import ids_sha256
@@ -76,7 +77,7 @@ def run_of(night: Night, seed: int) -> RunData:
         if name == night.broken:
             hit = asked[round(night.since * len(asked)) : round(night.until * len(asked))]
             right[hit] &= rng.random(len(hit)) >= night.damage
-        records[name] = _records(ids, right, asked)
+        records[name] = records_of(ids, right, asked)
     manifest = Manifest.model_validate(
         {
             "kveval_version": "0.1.0", "run_id": f"night-{seed}", "created": "2026-01-02T03:04:05Z",
@@ -102,7 +103,7 @@ def _samples(night: Night) -> pd.DataFrame:
                     "context_length": length, "prompt_tokens": length, "prompt_sha256": name, "depth_percent": None,
                     "max_output_tokens": 32, "doc": {}, "first_look": 1,
                 }  # fmt: skip
-                rows.append([values[key] for key in SAMPLE_COLUMNS] + [cell, cell * night.haystacks + block])
+                rows.append([values.get(key) for key in SAMPLE_COLUMNS] + [cell, cell * night.haystacks + block])
     return pd.DataFrame(rows, columns=[*SAMPLE_COLUMNS, "cell", "block"]).set_index("sample_id")
 
 
@@ -111,18 +112,6 @@ def _order(samples: pd.DataFrame, night: Night, rng: np.random.Generator) -> NDA
         return np.arange(len(samples))
     place = rng.permutation(night.cells * night.haystacks)[samples["block"].to_numpy()]
     return np.argsort(place, kind="stable")
-
-
-def _records(ids: pd.Index, right: NDArray[np.bool_], asked: NDArray[np.intp]) -> pd.DataFrame:
-    values: dict[str, Any] = dict.fromkeys(RECORD_COLUMNS)
-    values |= {
-        "sample_id": ids[asked],
-        "outcome": np.where(right[asked], "correct", "wrong"),
-        "score": right[asked].astype(float),
-        "output": [f"{name} {'is' if ok else 'is not'}" for name, ok in zip(ids[asked], right[asked], strict=True)],
-        "sent_at": 1.8e9 + np.arange(len(asked), dtype=float),
-    }
-    return pd.DataFrame(values).set_index("sample_id")
 
 
 def problems(night: Night, nights: int, seed: int) -> dict[str, Any]:
