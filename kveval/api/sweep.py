@@ -12,8 +12,8 @@ from kveval.config.sweep import SweepConfig
 from kveval.engines.process import check_port
 from kveval.errors import InfrastructureError, RunDirectoryError
 from kveval.judge.looks.interim import findings_at_look
-from kveval.judge.run_data import load_run
 from kveval.judge.prediction.prediction import write_prediction
+from kveval.judge.run_data import load_run
 from kveval.judge.trust.earlier import EarlierAnswers
 from kveval.load.plan import describe_load, load_plan_of
 from kveval.load.run import load_stage

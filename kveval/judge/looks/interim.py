@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from kveval.config.judge import Policy
 from kveval.judge.comparison.comparison import Comparison
 from kveval.judge.comparison.judgement import Judgement, judge_run
+from kveval.judge.comparison.scope import in_scope
 from kveval.judge.looks.futility import LEAST_CHANCE, chance_to_decide
 from kveval.judge.run_data import RunData
 from kveval.run.looks import LengthFinding, Look, StopCause
@@ -61,7 +62,7 @@ def _has_collapsed(overall: Comparison) -> bool:
 
 def _families_are_decided(judgement: Judgement, row: Comparison) -> bool:
     """Returns whether every family with its own margin is decided at this length: a pass needs theirs, too."""
-    own = judgement.policy.margins
+    own = judgement.policy.margins.keys() - judgement.policy.advisory
     families = [one for one in judgement.of(row.variant, "family") if one.scope.family in own]
     cells = [one for one in judgement.of(row.variant, "cell") if one.scope.context_length == row.scope.context_length]
     for family in families:
@@ -78,7 +79,7 @@ def _are_decided(rows: Sequence[Comparison]) -> bool:
 def _is_futile(run: RunData, policy: Policy, look: Look, row: Comparison) -> bool:
     last = run.manifest.planned_looks[-1]
     difference = row.difference
-    planned = int((run.samples["context_length"] == row.scope.context_length).sum())
+    planned = len(in_scope(run.samples, row.scope, advisory=policy.advisory))
     share = row.asked / planned
     if look.number >= last.number or share >= 1 or difference.delta is None or difference.se is None:
         return False
