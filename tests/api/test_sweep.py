@@ -92,7 +92,7 @@ def test_a_finished_run_gets_more_samples_and_no_fewer(keys: dict[str, Any], eng
 
 
 def test_a_night_takes_the_answers_of_an_earlier_one(keys: dict[str, Any], engines: ScriptedEngines) -> None:
-    night = keys | {"samples": 12, "questions_per_haystack": 2, "baseline_from": "runs"}
+    night = keys | {"samples": 12, "questions_per_haystack": 2, "baseline_from": "runs", "stop": "never"}
     first = kveval.sweep(night, out="runs/monday", progress=False)
     asked = engines.requests()
     engines.servers.clear()

@@ -9,6 +9,7 @@ import pytest
 from support.scripted import Oracle, ScriptedEngines
 from support.sweeps import Planner
 
+from kveval.api.prediction import predict_plan
 from kveval.measure.plan.describe import describe
 from kveval.measure.plan.plan import Plan
 from kveval.measure.progress import SilentReporter
@@ -80,7 +81,9 @@ async def test_drafts_that_say_nothing_are_findings(
 
 
 def test_the_plan_names_the_partner(plan_of: Planner) -> None:
-    plan = describe(plan_of(variants=VARIANTS))
+    planned = plan_of(variants=VARIANTS)
+    plan = describe(planned)
     assert plan["notes"][0] == "bf16-ngram speculates (ngram): its answers are also compared with bf16"
     assert "fp8-ngram speculates (ngram): no variant has this cache (fp8)" in plan["notes"][1]
-    assert plan_table({**plan, "load": None}) is not None
+    prediction = predict_plan(planned, None).model_dump(mode="json")
+    assert plan_table({**plan, "load": None, "prediction": prediction}) is not None

@@ -21,11 +21,11 @@ Kveval = Callable[..., tuple[int, str, str]]
 
 
 def refused(result: tuple[int, str, str], *words: str) -> None:
-    """Checks for exit code 2, nothing on standard output, one line that holds `words`, and no run directory."""
+    """Checks for exit code 2, nothing on standard output, one error that holds `words`, and no run directory."""
     code, out, err = result
     assert code == 2, err
     assert out == ""
-    lines = [line for line in err.splitlines() if not line.startswith("planning: ")]
+    lines = [line for line in err.splitlines() if not line.startswith(("planning: ", "warning: "))]
     assert len(lines) == 1
     assert lines[0].startswith("error: ")
     for word in words:

@@ -80,18 +80,21 @@ class VariantLooks:
         """Returns the look up to which the variant is asked next. None if nothing more is asked."""
         first_look = self._plan.looks.first_look
         looks = self._manifest.of(self._variant).looks
-        before = max(self._done, *(look.number for look in looks if look.lengths), 0)
+        judged = max((look.number for look in looks if look.lengths), default=0)
         numbers = sorted({first_look[sample.sample_id] for sample in self.samples})
-        left = [number for number in numbers if number > before]
-        if self._judge is None:
-            left = [number for number in left if not self._is_answered(number)]
+        # A look that was judged is asked again where answers of it were lost since.
+        left = [
+            number
+            for number in numbers
+            if number > self._done and ((self._judge is not None and number > judged) or not self._is_answered(number))
+        ]
         if not left:
             return None
         in_steps = self._judge is not None or self._allowance_hours is not None
         number = left[0] if in_steps else left[-1]
         why = self._why_over_budget(number) if number > numbers[0] else None
         if why:
-            self._stop_all(before, why)
+            self._stop_all(max(self._done, judged), why)
             return None
         return number
 

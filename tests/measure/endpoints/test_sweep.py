@@ -246,7 +246,8 @@ async def test_resume_asks_only_what_is_missing(plan_for: Planner, servers: Serv
     manifest = await run(plan, tmp_path / "run", resume=True)
     assert manifest.status == "complete"
     assert len(records(tmp_path / "run", "q8")) == 12
-    asked = [body for body in servers["q8"].requests if len(body.get("prompt", "")) > 400 and "cache_salt" not in body]
+    budget = plan.samples[0].max_output_tokens
+    asked = [body for body in servers["q8"].requests if body["max_tokens"] == budget]
     assert len(asked) == 12 - len(done) > 0
 
 
