@@ -1,23 +1,46 @@
-"""Predicts what the plan of a sweep can show."""
+"""Predicts what the plan of a sweep can show, and how alike the questions of a haystack are."""
 
 from __future__ import annotations
 
-import hashlib
+from dataclasses import replace
 from pathlib import Path
 
+from kveval.config.sweep import SweepConfig
 from kveval.judge.comparison.pairing import UNITS
+from kveval.judge.prediction.correlation import earlier_correlation
 from kveval.judge.prediction.predict import PlannedCell, predict
 from kveval.judge.prediction.prediction import Prediction
 from kveval.judge.prediction.variance import earlier_spreads
+from kveval.judge.statistics.clusters import fewest_clusters
 from kveval.measure.plan.plan import Plan
+from kveval.measure.questions.balance import Clustering
+from kveval.measure.questions.choose import ClusteringOf
+from kveval.measure.questions.earlier import config_sha256
 from kveval.tasks.sample import Sample
 
 
 def predict_plan(plan: Plan, out: Path | None) -> Prediction:
     """Returns what `plan` can show, by the variance of earlier runs beside `out`, or by a default."""
-    spreads = {} if out is None else earlier_spreads(out.parent, _model_sha256(plan.model.path), without=out)
+    spreads = {} if out is None else earlier_spreads(out.parent, config_sha256(plan.model.path), without=out)
     candidates = sum(variant.role == "candidate" for variant in plan.variants)
     return predict(_cells(plan), plan.config.judge, spreads, candidates=candidates)
+
+
+def clustering_of(config: SweepConfig) -> ClusteringOf:
+    """Returns a function that says how alike the questions of a haystack are for the model in a folder.
+
+    It looks at the runs of that model beside the one that is planned.
+    """
+
+    def of_model(model: Path) -> Clustering:
+        out, confidence = config.out, config.judge.confidence
+        known = Clustering(fewest_contexts=fewest_clusters(confidence), confidence=confidence)
+        if out is None:
+            return known
+        found = earlier_correlation(out.parent, config_sha256(model), without=out, careful=known.correlation)
+        return known if found is None else replace(known, correlation=found[0], source=found[1])
+
+    return of_model
 
 
 def _cells(plan: Plan) -> list[PlannedCell]:
@@ -40,10 +63,3 @@ def _cell(plan: Plan, samples: list[Sample]) -> PlannedCell:
         samples=len(samples),
         haystacks=len({sample.haystack_id for sample in samples}),
     )
-
-
-def _model_sha256(model: Path) -> str | None:
-    try:
-        return hashlib.sha256((model / "config.json").read_bytes()).hexdigest()
-    except OSError:
-        return None

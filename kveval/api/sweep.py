@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kveval.api.prediction import predict_plan
+from kveval.api.prediction import clustering_of, predict_plan
 from kveval.api.source import ConfigSource, engine_for, incomplete, read_config, run_folder, untrusted
 from kveval.config.sweep import SweepConfig
 from kveval.engines.process import check_port
@@ -144,7 +144,7 @@ def plan_sweep(
 def _plan(config: SweepConfig, earlier: EarlierPlan | None) -> Plan:
     if config.engine.port is not None:
         check_port(config.engine.port)
-    return make_plan(config, engine_for(config), earlier)
+    return make_plan(config, engine_for(config), earlier, clustering_of(config))
 
 
 async def _ask(plan: Plan, out: Path, resume: bool, retry_errors: bool, console: Terminal) -> Manifest:

@@ -13,7 +13,7 @@ from kveval.config.engine import EngineConfig, RequestsConfig
 from kveval.config.judge import Policy
 from kveval.config.load import LoadConfig
 from kveval.config.messages import explain
-from kveval.config.task import HaystackStyle, SampleCount, TaskConfig, expand_task
+from kveval.config.task import AUTO, HaystackStyle, QuestionsPerHaystack, SampleCount, TaskConfig, expand_task
 from kveval.config.values import AbsolutePath, ContextLength, JsonMapping, NoBoolean, StrictModel, check_listed_once
 from kveval.config.variant import VariantConfig, expand_variant
 from kveval.errors import ConfigError, nearest
@@ -62,7 +62,8 @@ class SweepConfig(StrictModel):
     Attributes:
         context_lengths: required unless every task has fixed prompts or its own lengths.
         samples: per cell.
-        questions_per_haystack: samples that share one context and its prefill.
+        questions_per_haystack: samples that share one context and its prefill. ``auto`` chooses what gives most
+            certainty for the time of each cell, by its length and by earlier runs of the model beside the new one.
         baseline_from: an earlier run, or a folder of runs, from which answers are taken where nothing that decides them
             has changed: model, engine, flags, device, tasks, samples. None asks everything.
         confirm_share: share of the haystacks of taken answers that is asked again, at least two and one of each length.
@@ -84,7 +85,7 @@ class SweepConfig(StrictModel):
     tasks: list[Annotated[TaskConfig, BeforeValidator(expand_task)]] = Field(min_length=1)
     include_path: AbsolutePath | None = None
     samples: SampleCount = 20
-    questions_per_haystack: Annotated[int, Field(gt=0)] = 10
+    questions_per_haystack: QuestionsPerHaystack = AUTO
     haystack: HaystackStyle = "essays"
     prompt_style: Literal["auto", "chat", "completion"] = "auto"
     chat_template_kwargs: JsonMapping = {}

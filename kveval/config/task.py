@@ -13,11 +13,13 @@ from kveval.config.values import NAME, AbsolutePath, ContextLength, NoBoolean, S
 LM_EVAL = "lm_eval:"
 """Before the name of one of lm-eval's tasks, or the path of its YAML file."""
 
+AUTO: Literal["auto"] = "auto"
 HaystackStyle = Literal["essays", "wikipedia", "generated"]
 # Of one cell. More is a typing error that would fill the memory with prompts before anything is said.
 _MOST_SAMPLES = 100_000
 _MOST_OUTPUT_TOKENS = 1_000_000
 SampleCount = Annotated[int, NoBoolean, Field(gt=0, le=_MOST_SAMPLES)]
+QuestionsPerHaystack = Annotated[int, NoBoolean, Field(gt=0)] | Literal["auto"]
 
 _GENERATED_ONLY = ("questions_per_haystack", "haystack", "context_lengths")
 
@@ -36,7 +38,7 @@ class TaskConfig(StrictModel):
     name: str
     file: AbsolutePath | None = None
     samples: SampleCount | None = None
-    questions_per_haystack: Annotated[int, Field(gt=0)] | None = None
+    questions_per_haystack: QuestionsPerHaystack | None = None
     haystack: HaystackStyle | None = None
     context_lengths: list[ContextLength] | None = None
     output_tokens: Annotated[int, NoBoolean, Field(gt=0, le=_MOST_OUTPUT_TOKENS)] | None = None

@@ -86,7 +86,7 @@ def rebuild_prompt(manifest: Manifest, row: SampleRow) -> tuple[Sample, str]:
         known = manifest.inputs.get("tokenizer")
         if known is not None and prompts.format.tokenizer_sha256 != known:
             raise RunDirectoryError(f"{where}: the tokenizer of {config.model} differs from the run's")
-        planned = grown_cells(plan_cells(config, tasks), manifest.growth)
+        planned = grown_cells(plan_cells(config, tasks, manifest.questions_per_haystack), manifest.growth)
         cells = [cell for cell in planned if cell.context_length == row.context_length]
         samples = [*generated_samples(cells, tasks, prompts), *fixed_samples(tasks, prompts)]
         sample = next((sample for sample in samples if sample.sample_id == row.sample_id), None)

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from kveval.run.facts import Facts, FactsChange, Finding, StoredFacts
 from kveval.run.looks import Look, PlannedLook, Stop
+from kveval.run.questions import ChosenQuestions
 from kveval.run.reuse import Reuse
 from kveval.run.storage import Stored
 
@@ -122,6 +123,7 @@ class Manifest(Stored):
         inputs: sha256 by input (model files, tokenizer, chat template, corpora, task files). `--resume` compares them.
         samples_sha256: over the sorted sample ids.
         planned_looks: when candidates are judged while they are asked. Empty if they are judged once, at their end.
+        questions_per_haystack: chosen for cells whose number the configuration leaves open.
         growth: when samples were added, and how many, in order. Empty for a run as it was first planned.
         without_reference: why samples have no reference, and so no expected score, by the task that has such samples.
     """
@@ -138,6 +140,7 @@ class Manifest(Stored):
     sampling: dict[str, Any]
     samples: int
     samples_sha256: str
+    questions_per_haystack: list[ChosenQuestions] = []
     growth: list[Growth] = []
     without_reference: dict[str, str] = {}
     aa_sample_ids: list[str] | None = None

@@ -53,14 +53,15 @@ def earlier_spreads(folder: Path, model_sha256: str | None, *, without: Path) ->
     found: dict[Kind, KnownSpread] = {}
     if model_sha256 is None:
         return found
-    for path in _runs_of(folder, model_sha256, without):
+    for path in runs_of(folder, model_sha256, without):
         with contextlib.suppress(KvevalError):
             for kind, spread in _spreads(path).items():
                 found.setdefault(kind, KnownSpread(spread, f"the candidate that moved most in {path}"))
     return found
 
 
-def _runs_of(folder: Path, model_sha256: str, without: Path) -> list[Path]:
+def runs_of(folder: Path, model_sha256: str, without: Path) -> list[Path]:
+    """Returns the newest complete runs of a model in `folder`, the newest first."""
     runs = []
     for manifest_path in folder.glob("*/manifest.json"):
         path = manifest_path.parent

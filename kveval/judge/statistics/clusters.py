@@ -35,6 +35,39 @@ def design_effect(values: NDArray[np.float64], codes: NDArray[np.intp]) -> float
     return max(1.0, clustered_se(values, codes) ** 2 / variance)
 
 
+def intra_cluster_correlation(
+    values: NDArray[np.float64], codes: NDArray[np.intp], strata: NDArray[np.intp]
+) -> float | None:
+    """Returns the correlation of two values [n] of one cluster, within strata of one mean each.
+
+    ``(MSB - MSW) / (MSB + (m0 - 1) MSW)``, the analysis-of-variance estimator (Donner, "A Review of Inference
+    Procedures for the Intraclass Correlation Coefficient in the One-Way Random Effects Model", International
+    Statistical Review 1986). It can be below 0.
+
+    Args:
+        codes: of the clusters, in 0..G-1. Each lies in one stratum.
+
+    Returns:
+        None if values do not differ, no cluster has two of them, or no stratum has two clusters.
+    """
+    sizes = np.bincount(codes)
+    cluster_means = np.bincount(codes, values) / sizes
+    own = np.zeros(len(sizes), dtype=np.intp)
+    own[codes] = strata
+    per_stratum = np.bincount(own, minlength=int(strata.max()) + 1)
+    of_stratum = np.bincount(strata)
+    means = np.bincount(strata, values) / of_stratum
+    between_df = float((per_stratum - 1).sum())
+    within_df = len(values) - len(sizes)
+    if between_df <= 0 or within_df <= 0:
+        return None
+    between = float(sizes @ (cluster_means - means[own]) ** 2) / between_df
+    within = float(((values - cluster_means[codes]) ** 2).sum()) / within_df
+    typical = float((of_stratum - np.bincount(own, sizes**2) / of_stratum).sum()) / between_df
+    total = between + (typical - 1) * within
+    return (between - within) / total if total > 0 else None
+
+
 def cluster_codes(values: ArrayLike, clusters: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.intp], int]:
     numbers = np.asarray(values, dtype=np.float64)
     names, inverse = np.unique(np.asarray(clusters), return_inverse=True)

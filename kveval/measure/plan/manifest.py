@@ -58,6 +58,7 @@ def new_manifest(plan: Plan) -> Manifest:
         sampling=_sampling(plan),
         samples=len(plan.samples),
         samples_sha256=ids_sha256(sample.sample_id for sample in plan.samples),
+        questions_per_haystack=list(plan.questions),
         growth=list(plan.growth),
         without_reference=dict(_without_reference(plan)),
         aa_sample_ids=sorted(plan.aa_sample_ids),

@@ -20,12 +20,14 @@ from kveval.measure.plan.prompts import Route, plan_prompts
 from kveval.measure.plan.references import PlannedReferences, plan_references
 from kveval.measure.plan.samples import fixed_counts, plan_samples
 from kveval.measure.plan.sharing import engines_of, prefills_to_share, sharing_findings
-from kveval.measure.plan.tasks import plan_cells, plan_tasks
+from kveval.measure.plan.tasks import check_lengths, plan_cells, plan_tasks
 from kveval.measure.plan.variants import flags_of, plan_variants
+from kveval.measure.questions.choose import ClusteringOf, careful_clustering, choose_questions, kept_number
 from kveval.models.checkpoint import Model
 from kveval.models.generation import serving_temperature
 from kveval.run.facts import Finding
 from kveval.run.manifest import Growth
+from kveval.run.questions import ChosenQuestions
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.external.echoes import echo_findings
 from kveval.tasks.sample import Sample
@@ -44,6 +46,7 @@ class Plan:
         tasks: by name.
         routes: by task, for tasks that can be asked through the chat endpoint.
         reasoning: how the model marks its thinking.
+        questions: per haystack, of every cell for which the configuration leaves them open.
         cells: of generated tasks.
         samples: every sample of the run, the same for all variants.
         growth: what was added to the run since it was first planned, in order. The last one may be new.
@@ -65,6 +68,7 @@ class Plan:
     prompt_format: PromptFormat
     routes: dict[str, Route]
     reasoning: ModelReasoning
+    questions: tuple[ChosenQuestions, ...]
     cells: list[Cell]
     samples: list[Sample]
     growth: tuple[Growth, ...]
@@ -128,16 +132,26 @@ class Plan:
         return cold_samples(self.stages, self.config.cold_check, self.config.seed, self.looks.first_look)
 
 
-def make_plan(config: SweepConfig, installation: Installation, earlier: EarlierPlan | None = None) -> Plan:
+def make_plan(
+    config: SweepConfig,
+    installation: Installation,
+    earlier: EarlierPlan | None = None,
+    clustering_of: ClusteringOf = careful_clustering,
+) -> Plan:
     """Plans a sweep, and checks everything that needs no running engine.
 
     Args:
         earlier: of the run that goes on. Its samples stay, and the configuration may ask for more.
+        clustering_of: what is known of how alike the questions of a haystack are.
     """
+    manifest = None if earlier is None else earlier.manifest
+    config = kept_number(config, manifest)
     variants = plan_variants(config, installation)
     variants.check_launches()
     tasks = plan_tasks(config)
-    cells = plan_cells(config, tasks, variants.limits)
+    check_lengths(config, tasks, variants.limits)
+    questions = choose_questions(config, tasks, variants.model.path, installation.device.kind, manifest, clustering_of)
+    cells = plan_cells(config, tasks, questions)
     prompts = plan_prompts(variants, tasks)
     growth = plan_growth(config, earlier, cells, fixed_counts(tasks, prompts))
     cells = grown_cells(cells, growth)
@@ -161,6 +175,7 @@ def make_plan(config: SweepConfig, installation: Installation, earlier: EarlierP
         prompt_format=prompts.format,
         routes=prompts.routes,
         reasoning=prompts.reasoning(parser_markers()),
+        questions=questions,
         cells=cells,
         samples=samples,
         growth=growth,

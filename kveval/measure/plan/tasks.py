@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kveval.config.sweep import SweepConfig
-from kveval.config.task import TaskConfig
+from kveval.config.task import AUTO, TaskConfig
 from kveval.engines.smoke import OUTPUT_TOKENS
 from kveval.errors import ConfigError, nearest
 from kveval.measure.plan.limits import TokenLimit
+from kveval.run.questions import ChosenQuestions
 from kveval.tasks.external.fixed_prompts import FixedPromptTask, with_output_tokens
 from kveval.tasks.loader import load_tasks
 from kveval.tasks.task import Cell, Task
@@ -76,22 +77,35 @@ def _fixed_prompt_tasks(config: SweepConfig) -> list[FixedPromptTask]:
     return list(found.values())
 
 
-def plan_cells(config: SweepConfig, tasks: PlannedTasks, limits: Sequence[TokenLimit] = ()) -> list[Cell]:
-    """Returns one cell for every context length of every generated task."""
-    cells = []
+def check_lengths(config: SweepConfig, tasks: PlannedTasks, limits: Sequence[TokenLimit]) -> None:
+    """Raises PlanError: a context length and the output of a task exceed a limit."""
     for entry, task in tasks.generated:
-        samples = entry.samples or config.samples
         for context_length in entry.context_lengths or config.context_lengths:
             for limit in limits:
                 limit.check(
                     f"context_lengths of {task.name}", context_length, max(task.max_output_tokens, OUTPUT_TOKENS)
                 )
+
+
+def plan_cells(config: SweepConfig, tasks: PlannedTasks, chosen: Iterable[ChosenQuestions]) -> list[Cell]:
+    """Returns one cell for every context length of every generated task.
+
+    Args:
+        chosen: the number of questions per haystack of every cell for which the configuration says ``auto``.
+    """
+    numbers = {(one.task, one.context_length): one.questions for one in chosen}
+    cells = []
+    for entry, task in tasks.generated:
+        samples = entry.samples or config.samples
+        for context_length in entry.context_lengths or config.context_lengths:
+            number = entry.questions_per_haystack or config.questions_per_haystack
+            questions = numbers[task.name, context_length] if number == AUTO else number
             cells.append(
                 Cell(
                     task=task.name,
                     context_length=context_length,
                     samples=samples,
-                    questions_per_haystack=min(entry.questions_per_haystack or config.questions_per_haystack, samples),
+                    questions_per_haystack=min(questions, samples),
                     seed=config.seed,
                     haystack_style=entry.haystack or config.haystack,
                 )
