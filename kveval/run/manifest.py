@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
 from kveval.run.facts import Facts, FactsChange, Finding, StoredFacts
 from kveval.run.looks import Look, PlannedLook, Stop
-from kveval.run.questions import ChosenQuestions
 from kveval.run.reuse import Reuse
 from kveval.run.storage import Stored
 
@@ -115,6 +115,21 @@ class Growth(Stored):
     cells: list[CellGrowth]
 
 
+class ChosenQuestions(Stored):
+    """The number of questions per haystack of one cell, as ``questions_per_haystack: auto`` was decided.
+
+    Attributes:
+        samples: of the cell when the number was chosen. A run that grows keeps the number.
+        because: what it was chosen by, in words.
+    """
+
+    task: str
+    context_length: int
+    samples: Annotated[int, Field(gt=0)]
+    questions: Annotated[int, Field(gt=0)]
+    because: str
+
+
 class Manifest(Stored):
     """What was run, on what, and how it ended.
 
@@ -151,3 +166,14 @@ class Manifest(Stored):
     machine: dict[str, Any]
     git: dict[str, Any] | None = None
     command: list[str] = []
+
+
+def chosen_in_words(chosen: Iterable[ChosenQuestions]) -> list[str]:
+    """Returns one sentence for each number and reason, with the tasks and lengths that it holds for."""
+    together: dict[tuple[int, int, str], list[str]] = {}
+    for one in chosen:
+        together.setdefault((one.questions, one.context_length, one.because), []).append(one.task)
+    return [
+        f"questions per haystack: {questions} at {length:,} tokens ({', '.join(tasks)}), because {because}"
+        for (questions, length, because), tasks in together.items()
+    ]

@@ -12,7 +12,7 @@ from kveval.measure.plan.asked_again import is_cold_checked
 from kveval.measure.plan.plan import Plan
 from kveval.measure.plan.references import why_without
 from kveval.measure.watch.blocks import sentinels_of
-from kveval.run.questions import chosen_in_words
+from kveval.run.manifest import chosen_in_words
 from kveval.tasks.sample import Sample
 
 # Assumed for the estimate only: operations per second of one CPU core, and of a data-centre GPU.

@@ -26,8 +26,7 @@ from kveval.measure.questions.choose import ClusteringOf, careful_clustering, ch
 from kveval.models.checkpoint import Model
 from kveval.models.generation import serving_temperature
 from kveval.run.facts import Finding
-from kveval.run.manifest import Growth
-from kveval.run.questions import ChosenQuestions
+from kveval.run.manifest import ChosenQuestions, Growth
 from kveval.tasks.assembly.prompt import PromptFormat
 from kveval.tasks.external.echoes import echo_findings
 from kveval.tasks.sample import Sample

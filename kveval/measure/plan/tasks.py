@@ -10,7 +10,7 @@ from kveval.config.task import AUTO, TaskConfig
 from kveval.engines.smoke import OUTPUT_TOKENS
 from kveval.errors import ConfigError, nearest
 from kveval.measure.plan.limits import TokenLimit
-from kveval.run.questions import ChosenQuestions
+from kveval.run.manifest import ChosenQuestions
 from kveval.tasks.external.fixed_prompts import FixedPromptTask, with_output_tokens
 from kveval.tasks.loader import load_tasks
 from kveval.tasks.task import Cell, Task

@@ -22,6 +22,10 @@ def most_that_fit(task: Task, context_length: int, seed: int, samples: int, want
     Needles may fill a quarter of it. Of tasks whose needles fill more, it holds up to ten.
     """
     low, high = 1, min(wanted, builder_of(task).most_questions(context_length) or wanted)
+    # Most often, as many as are wanted fit.
+    if _fit(task, context_length, seed, samples, high):
+        return high
+    high -= 1
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if _fit(task, context_length, seed, samples, middle) else (low, middle - 1)

@@ -17,8 +17,7 @@ from kveval.measure.questions.balance import Clustering, balanced, most_question
 from kveval.measure.questions.capacity import most_that_fit
 from kveval.measure.questions.costs import assumed_prefill
 from kveval.measure.questions.earlier import EarlierRun, newest_costs, runs_of_model
-from kveval.run.manifest import Manifest
-from kveval.run.questions import ChosenQuestions
+from kveval.run.manifest import ChosenQuestions, Manifest
 from kveval.tasks.task import Task
 
 # Another number than that of an earlier run must save this share of the time: answers cannot be paired across it.

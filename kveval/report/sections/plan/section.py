@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kveval.judge.prediction.prediction import Prediction, read_prediction
 from kveval.judge.run_data import RunData
 from kveval.report.section import Section
-from kveval.run.questions import chosen_in_words
+from kveval.run.manifest import chosen_in_words
 
 
 @dataclass(frozen=True, slots=True)
