@@ -7,6 +7,7 @@ from typing import Any
 
 from kveval.config.endpoint import EndpointConfig
 from kveval.engines.speculation import speculation_notes
+from kveval.engines.variants import is_its_own_control
 from kveval.measure.haystacks import group_by_haystack, tokens_to_compute
 from kveval.measure.plan.asked_again import is_cold_checked
 from kveval.measure.plan.plan import Plan
@@ -36,6 +37,7 @@ def describe(plan: Plan) -> dict[str, Any]:
     checked = sum(is_cold_checked(variant.role) for variant in plan.variants)
     cold = plan.cold_samples
     again = sum(_asked_again(plan.samples_of(variant)) for variant in plan.variants)
+    forced = sum(_forced(plan, plan.samples_of(variant)) for variant in plan.variants)
     cold_prefill = checked * sum(len(sample.prompt) for sample in cold)
     cold_output = checked * sum(sample.max_output_tokens for sample in cold)
     return {
@@ -56,7 +58,7 @@ def describe(plan: Plan) -> dict[str, Any]:
         ],
         "notes": [
             *_reuse(plan),
-            *speculation_notes(plan.variants), *(finding.message for finding in plan.findings), *_divergence(plan)
+            *_left_out_controls(plan), *speculation_notes(plan.variants), *(finding.message for finding in plan.findings), *_divergence(plan)
         ],
         "cells": _cell_rows(plan),
         "output_budgets": _budget_rows(plan),
@@ -67,9 +69,10 @@ def describe(plan: Plan) -> dict[str, Any]:
         "prefill_tokens_with_sharing": shared,
         "output_tokens_at_most": output,
         "engine_launches": 0 if plan.config.is_attached else len(plan.variants),
-        "requests": round(passes * len(plan.samples)) + again + checked * len(cold),
+        "requests": round(passes * len(plan.samples)) + again + checked * len(cold) + forced,
         "of_them_asked_again": again,
         "of_them_without_prefix_cache": checked * len(cold),
+        "of_them_forced": forced,
         "prefill_tokens_without_prefix_cache": cold_prefill,
         "max_model_len": plan.max_model_len,
         "estimate": _estimate(plan, passes * (shared + output) + cold_prefill + cold_output),
@@ -89,6 +92,16 @@ def _divergence(plan: Plan) -> list[str]:
     ]
 
 
+def _left_out_controls(plan: Plan) -> list[str]:
+    """Says which controls are not launched because the candidate already is what its control would be."""
+    return [
+        f"{one.name}: this processor cannot store {one.config.kv_cache_dtype}, so {one.name} is emulated, and needs "
+        "no emulated control"
+        for one in plan.variants
+        if is_its_own_control(one)
+    ]
+
+
 def _reuse(plan: Plan) -> list[str]:
     """Says that fewer questions may be asked than the plan counts."""
     if plan.config.baseline_from is None:
@@ -101,6 +114,12 @@ def _reuse(plan: Plan) -> list[str]:
 
 def _asked_again(samples: list[Sample]) -> int:
     return sentinels_of(group_by_haystack(samples), sum(tokens_to_compute(samples).values()))
+
+
+def _forced(plan: Plan, samples: list[Sample]) -> int:
+    """Counts the texts that a variant is made to write, one request each. Servers that cannot may take one a token."""
+    planned = (plan.references.get(sample.sample_id) for sample in samples)
+    return sum(len(one.texts) for one in planned if one is not None)
 
 
 def _engine(plan: Plan) -> str:

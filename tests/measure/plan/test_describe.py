@@ -17,7 +17,7 @@ def test_the_plan_as_data(plan_of: Planner) -> None:
     assert told["prompt_tokens"] == told["prefill_tokens_without_sharing"] == sum(len(s.prompt) for s in plan.samples)
     assert told["prefill_tokens_without_sharing"] > 5 * told["prefill_tokens_with_sharing"]
     assert told["engine_launches"] == 4
-    assert told["requests"] == 70
+    assert (told["requests"], told["of_them_forced"]) == (140, 70)
     assert [(v["name"], v["emulates"], v["samples"]) for v in told["variants"]] == [
         ("bf16", None, 20),
         ("bf16-aa", None, 10),
@@ -44,4 +44,4 @@ def test_the_plan_as_data(plan_of: Planner) -> None:
 @pytest.mark.sentinels
 def test_what_is_asked_again_is_counted(plan_of: Planner) -> None:
     told = describe(plan_of(samples=20, questions_per_haystack=10))
-    assert (told["requests"], told["of_them_asked_again"]) == (46, 6)
+    assert (told["requests"], told["of_them_asked_again"], told["of_them_forced"]) == (86, 6, 40)
