@@ -12,11 +12,14 @@ from kveval.measure.haystacks import group_by_haystack, tokens_to_compute
 from kveval.measure.plan.asked_again import is_cold_checked
 from kveval.measure.plan.plan import Plan
 from kveval.measure.plan.references import why_without
+from kveval.measure.plan.variants import flags_of
 from kveval.measure.watch.blocks import sentinels_of
 from kveval.tasks.sample import Sample
 
 # Assumed for the estimate only: operations per second of one CPU core, and of a data-centre GPU.
 _CPU_CORE_FLOPS = 8e10
+# Without AVX-512, PyTorch has no fast product of 16-bit matrices.
+_OLD_CPU_CORE_FLOPS, _OLD_CPU_CORE_FLOPS_16_BIT = 2e10, 5e9
 _GPU_FLOPS = 2e14
 _CPU_LAUNCH_SECONDS, _GPU_LAUNCH_SECONDS = 45.0, 120.0
 
@@ -58,7 +61,7 @@ def describe(plan: Plan) -> dict[str, Any]:
         ],
         "notes": [
             *_reuse(plan),
-            *_left_out_controls(plan), *speculation_notes(plan.variants), *(finding.message for finding in plan.findings), *_divergence(plan)
+            *_slow_dtype(plan), *_left_out_controls(plan), *speculation_notes(plan.variants), *(finding.message for finding in plan.findings), *_divergence(plan)
         ],
         "cells": _cell_rows(plan),
         "output_budgets": _budget_rows(plan),
@@ -89,6 +92,25 @@ def _divergence(plan: Plan) -> list[str]:
     return [
         f"divergence: every variant is made to write {len(plan.texts)} texts, {forced:,} tokens after {prompts:,} "
         "prompt tokens; the baseline writes outputs itself first, so it takes twice the time"
+    ]
+
+
+def _cpu_core_flops(plan: Plan) -> float:
+    device = plan.installation.device
+    if device.has_native_fp8 or not device.cpu_flags:
+        return _CPU_CORE_FLOPS
+    return _OLD_CPU_CORE_FLOPS_16_BIT if _slow_dtype(plan) else _OLD_CPU_CORE_FLOPS
+
+
+def _slow_dtype(plan: Plan) -> list[str]:
+    """Says that another dtype of the model is much faster on this processor. Nothing if not."""
+    device = plan.installation.device
+    dtype = flags_of(plan.config, plan.variants[0].config).get("dtype")
+    if device.kind != "cpu" or not device.cpu_flags or device.has_native_fp8 or dtype == "float32":
+        return []
+    return [
+        "this processor has no AVX-512, and 16-bit models are several times slower on it than float32; to try things "
+        "out, use engine.args: {dtype: float32}, with which caches are float32 as well"
     ]
 
 
@@ -175,7 +197,7 @@ def _estimate(plan: Plan, tokens: float) -> dict[str, Any]:
         none = {"seconds": None, "launch_seconds": 0, "asking_seconds": None}
         return {**none, "assumes": "nothing: the speed of the servers is known only once they answer"}
     is_cpu = plan.installation.device.kind == "cpu"
-    flops = _CPU_CORE_FLOPS * (os.cpu_count() or 1) if is_cpu else _GPU_FLOPS
+    flops = _cpu_core_flops(plan) * (os.cpu_count() or 1) if is_cpu else _GPU_FLOPS
     launches = (_CPU_LAUNCH_SECONDS if is_cpu else _GPU_LAUNCH_SECONDS) * len(plan.variants)
     asking = tokens * 2 * plan.model.parameters / flops
     more = {"load": plan.config.load, "divergence": plan.config.divergence}

@@ -37,7 +37,9 @@ def test_a_format_that_this_processor_lacks_is_emulated_if_asked_for_and_needs_n
         ("bf16", "native", "bfloat16"),
         ("fp8", "emulated", "bfloat16"),
     ]
-    assert any("cannot store fp8, so fp8 is emulated, and needs no emulated control" in n for n in describe(plan)["notes"])
+    assert any(
+        "cannot store fp8, so fp8 is emulated, and needs no emulated control" in n for n in describe(plan)["notes"]
+    )
 
 
 def test_a_float16_checkpoint_gets_a_float16_cache(plan_of: Planner, checkpoint: Path) -> None:
