@@ -153,7 +153,7 @@ def _problem(dtype: str, device: Device) -> str | None:
 
 
 def is_its_own_control(candidate: ResolvedVariant) -> bool:
-    """Says whether a control was asked for, and the candidate itself is emulated because this device lacks its dtype."""
+    """Says whether the candidate, for which a control was asked, is emulated itself: this device lacks its dtype."""
     config = candidate.config
     return config.control is not None and config.emulate_where_missing and candidate.emulate is not None
 

@@ -61,7 +61,8 @@ def describe(plan: Plan) -> dict[str, Any]:
         ],
         "notes": [
             *_reuse(plan),
-            *_slow_dtype(plan), *_left_out_controls(plan), *speculation_notes(plan.variants), *(finding.message for finding in plan.findings), *_divergence(plan)
+            *_slow_dtype(plan), *_left_out_controls(plan),
+            *speculation_notes(plan.variants), *(finding.message for finding in plan.findings), *_divergence(plan)
         ],
         "cells": _cell_rows(plan),
         "output_budgets": _budget_rows(plan),
