@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from support.processor import HAS_FP8, needs_fp8
 
-from kveval.engines.variants import Device, local_cpu_flags
+from kveval.engines.variants import local_cpu_flags
 from kveval.judge.evidence.speculation import parting
 from kveval.judge.run_data import load_run
 from kveval.run.directory import RunDirectory
@@ -27,8 +28,6 @@ from kveval.run.manifest import Manifest
 from kveval.run.records import Record, unpack_logprobs
 from kveval.tasks.assembly.prompt import PromptFormat
 
-HAS_FP8 = Device("cpu", local_cpu_flags()).has_native_fp8
-needs_fp8 = pytest.mark.skipif(not HAS_FP8, reason="this processor has no native FP8 cache")
 pytestmark = [
     pytest.mark.vllm,
     pytest.mark.timeout(1800),
