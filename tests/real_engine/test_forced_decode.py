@@ -12,6 +12,7 @@ import httpx
 import numpy as np
 import pytest
 import pytest_asyncio
+from support.processor import ENGINE_ARGS, UNQUANTIZED
 
 from kveval.config.engine import EngineConfig, RequestsConfig
 from kveval.config.variant import VariantConfig
@@ -52,8 +53,8 @@ class Served:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def served(one_engine: None, smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Served]:
     engine = VLLMEngine(
-        ResolvedVariant("bf16", VariantConfig(name="bf16", kv_cache_dtype="bfloat16"), "bfloat16", None, "baseline"),
-        config=EngineConfig(kv_cache_gib=1),
+        ResolvedVariant("bf16", VariantConfig(name="bf16", kv_cache_dtype=UNQUANTIZED), UNQUANTIZED, None, "baseline"),
+        config=EngineConfig(kv_cache_gib=1, args=ENGINE_ARGS),
         installation=find_vllm(EngineConfig()),
         model=smollm2,
         max_model_len=2048,

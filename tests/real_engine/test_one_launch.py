@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 import pytest
 import yaml
+from support.processor import ENGINE_ARGS
 
 from kveval.judge.evidence.cold import cold_comparisons
 from kveval.judge.run_data import load_run
@@ -92,7 +93,7 @@ def run(one_engine: None, smollm2: Path, tmp_path_factory: pytest.TempPathFactor
             {"file": str(folder / "rows.jsonl")},
             f"lm_eval:{folder / 'guard.yaml'}",
         ],
-        "engine": {"kv_cache_gib": 1}, "load": LOAD,
+        "engine": {"kv_cache_gib": 1, "args": ENGINE_ARGS}, "load": LOAD,
     }  # fmt: skip
     config, path = folder / "config.yaml", folder / "run"
     config.write_text(yaml.safe_dump(settings))
