@@ -32,11 +32,10 @@ def given(tmp_path: Path) -> set[str]:
 
 def test_every_flag_is_one(vllm: VLLMSource, tmp_path: Path) -> None:
     engine = vllm.members("engine/arg_utils.py", "EngineArgs") | vllm.members("engine/arg_utils.py", "AsyncEngineArgs")
-    server = vllm.text("entrypoints/launchers/cli_args.py")
     for flag in given(tmp_path) | {"attention-backend", "kv-cache-dtype-skip-layers", "max-num-seqs"}:
         name = flag.replace("-", "_")
         if flag in OF_THE_SERVER:
-            assert f"{name}:" in server, flag
+            assert vllm.annotates("entrypoints", name), flag
         else:
             assert name in engine, flag
 

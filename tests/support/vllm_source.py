@@ -41,7 +41,7 @@ class VLLMSource:
         return file.read_text(encoding="utf-8")
 
     def says(self, path: str, pattern: str, *values: object) -> str:
-        """Returns the text in `path` that matches `pattern`, with `values` in its placeholders, in order.
+        """Returns the text in `path`, a file or a folder, that matches `pattern`, with `values` in its placeholders.
 
         Placeholders are ``%s`` and what f-strings fill in; `pattern` has to match the text as it is written, where each
         is one character.
@@ -50,6 +50,11 @@ class VLLMSource:
         assert found, f"vllm/{path} no longer says {pattern!r}"
         given = iter(values)
         return _PLACEHOLDER.sub(lambda _: str(next(given, "X")), found[0])
+
+    def annotates(self, path: str, name: str) -> bool:
+        """Says whether a class in a folder has a field of this name."""
+        pattern = re.compile(rf"^    {name}: ", re.MULTILINE)
+        return any(pattern.search(file.read_text(encoding="utf-8")) for file in (self.root / path).rglob("*.py"))
 
     def module(self, path: str) -> ast.Module:
         return _parsed(self.text(path))
@@ -71,21 +76,26 @@ class VLLMSource:
         names = [one.arg for one in (*found.args.posonlyargs, *found.args.args, *found.args.kwonlyargs)]
         return [name for name in names if name not in ("self", "cls")]
 
-    def has_function(self, path: str, name: str) -> bool:
-        return any(isinstance(n, ast.FunctionDef) and n.name == name for n in self.module(path).body)
-
     def literal_of(self, path: str, name: str) -> list[str]:
         """Returns the strings in ``name = Literal[...]``."""
-        for node in self.module(path).body:
-            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-            if any(isinstance(t, ast.Name) and t.id == name for t in targets):
-                value = getattr(node, "value", None)
-                assert value is not None
-                return [n.value for n in ast.walk(value) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
-        raise AssertionError(f"vllm/{path} has no {name}")
+        value = dict(_assigned(self.module(path).body)).get(name)
+        assert value is not None, f"vllm/{path} has no {name}"
+        return [n.value for n in ast.walk(value) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+
+    def backend(self, name: str) -> tuple[dict[str, ast.expr], dict[str, ast.FunctionDef]]:
+        """Returns what the class of an attention backend assigns, and its methods."""
+        registry = self.class_of("v1/attention/backends/registry.py", "AttentionBackendEnum")
+        dotted = str(ast.literal_eval(dict(_assigned(registry.body))[name]))
+        module, _, owner = dotted.removeprefix("vllm.").rpartition(".")
+        body = self.class_of(module.replace(".", "/") + ".py", owner).body
+        return dict(_assigned(body)), {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
 
     def _texts(self, path: str) -> list[str]:
-        return list(_texts(self.module(path)))
+        file = self.root / path
+        if not file.is_dir():
+            return list(_texts(self.module(path)))
+        files = sorted(str(one.relative_to(self.root)) for one in file.rglob("*.py"))
+        return [text for one in files for text in _texts(self.module(one))]
 
 
 @cache
@@ -102,6 +112,14 @@ def _texts(module: ast.Module) -> Iterator[str]:
                 part.value if isinstance(part, ast.Constant) and isinstance(part.value, str) else "\x00"
                 for part in node.values
             )
+
+
+def _assigned(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+    for node in body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            yield node.targets[0].id, node.value
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+            yield node.target.id, node.value
 
 
 def _names(body: list[ast.stmt]) -> Iterator[str]:
