@@ -37,7 +37,7 @@ def measure() -> dict[str, Any]:
 
 def _compare() -> dict[str, Any]:
     import torch
-    import triton  # type: ignore[import-untyped]
+    import triton
     import vllm.triton_utils as triton_of_vllm
 
     # Without a GPU, vLLM replaces Triton by a placeholder.

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from support.processor import ENGINE_ARGS, UNQUANTIZED
+from support.processor import ENGINE_ARGS, UNQUANTIZED, needs_speed
 
 from kveval.config.engine import EngineConfig, RequestsConfig
 from kveval.config.sweep import validate_config
@@ -26,6 +26,7 @@ from kveval.resources import tasks_directory
 
 pytestmark = [
     pytest.mark.vllm,
+    needs_speed,
     pytest.mark.timeout(900),
     pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="no vLLM in this environment"),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.processor import ENGINE_ARGS, UNQUANTIZED
+from support.processor import ENGINE_ARGS, UNQUANTIZED, needs_speed
 
 from kveval.config.engine import EngineConfig
 from kveval.config.sweep import validate_config
@@ -21,7 +21,7 @@ from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
 from kveval.run.directory import RunDirectory
 
-pytestmark = [pytest.mark.vllm, pytest.mark.usefixtures("one_engine"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.vllm, needs_speed, pytest.mark.usefixtures("one_engine"), pytest.mark.timeout(900)]
 
 KEY = "sk-vllm-endpoint-test"
 LOAD = {

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.processor import ENGINE_ARGS, UNQUANTIZED
+from support.processor import ENGINE_ARGS, UNQUANTIZED, needs_speed
 
 from kveval.config.engine import EngineConfig
 from kveval.config.variant import VariantConfig
@@ -26,6 +26,7 @@ from kveval.tasks.task import Cell
 
 pytestmark = [
     pytest.mark.vllm,
+    needs_speed,
     pytest.mark.timeout(900),
     pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="no vLLM in this environment"),
 ]

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import pytest
 import yaml
-from support.processor import ENGINE_ARGS
+from support.processor import ENGINE_ARGS, needs_speed
 
 from kveval.judge.evidence.cold import cold_comparisons
 from kveval.judge.run_data import load_run
@@ -25,6 +25,7 @@ from kveval.tasks.task_files import list_tasks
 
 pytestmark = [
     pytest.mark.vllm,
+    needs_speed,
     pytest.mark.timeout(1500),
     pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="no vLLM in this environment"),
 ]

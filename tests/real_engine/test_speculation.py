@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.processor import ENGINE_ARGS, UNQUANTIZED
+from support.processor import ENGINE_ARGS, UNQUANTIZED, needs_speed
 
 from kveval.engines.variants import local_cpu_flags
 from kveval.judge.comparison.judgement import judge_run
@@ -20,6 +20,7 @@ from kveval.run.records import unpack_logprobs
 
 pytestmark = [
     pytest.mark.vllm,
+    needs_speed,
     pytest.mark.timeout(1800),
     pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="no vLLM in this environment"),
     pytest.mark.skipif(local_cpu_flags() == frozenset(), reason="written for what vLLM's CPU build can draft with"),

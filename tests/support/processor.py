@@ -11,6 +11,7 @@ from kveval.engines.variants import Device, local_cpu_flags
 HAS_FP8 = Device("cpu", local_cpu_flags()).has_native_fp8
 """True with AVX-512."""
 
+needs_speed = pytest.mark.skipif(not HAS_FP8, reason="takes many minutes on a processor without AVX-512")
 needs_fp8 = pytest.mark.skipif(not HAS_FP8, reason="this processor has no native FP8 cache")
 
 # Without AVX-512, 16-bit models are so slow that these tests would take hours.
