@@ -152,6 +152,12 @@ def _problem(dtype: str, device: Device) -> str | None:
     return None
 
 
+def is_its_own_control(candidate: ResolvedVariant) -> bool:
+    """Says whether the candidate, for which a control was asked, is emulated itself: this device lacks its dtype."""
+    config = candidate.config
+    return config.control is not None and config.emulate_where_missing and candidate.emulate is not None
+
+
 def emulated_control(candidate: ResolvedVariant, baseline: ResolvedVariant, device: Device) -> ResolvedVariant:
     """Returns the baseline's engine with the candidate's format emulated: same kernel, same backend, same flags.
 

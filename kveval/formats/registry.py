@@ -3,7 +3,7 @@
 To add one, add an entry to `_ENTRIES`, with a codec if kveval is to emulate it. The configuration, planning, memory,
 emulation, engine facts and the report all read these entries.
 
-Read from vLLM 0.32: names from ``CacheDType`` (vllm/config/cache.py), scales from
+Read from vLLM 0.32 and 0.33: names from ``CacheDType`` (vllm/config/cache.py), scales from
 vllm/model_executor/layers/quantization/kv_cache.py and the store of each backend. `kveval.formats.backends` says which
 backend stores what.
 """
@@ -47,6 +47,16 @@ _TURBOQUANT_4BIT = CacheDtype(
     unsized="vLLM leaves the first two and the last two layers of most models unquantized",
 )  # fmt: skip
 
+# K is rotated and has 4 bits where it holds rotary values, else 3; V has a code of its own (vllm/v1/attention/ops/
+# rocm_octave.py of vLLM 0.33, the first that has it; on AMD's GPUs only).
+_OCTAVE = CacheDtype(
+    "octave_k3v4",
+    3.5,
+    "dynamic",
+    "float16 per 64 values of K, and of V, per token and head",
+    unsized="its bytes depend on how many values of a head are rotary",
+)
+
 _ENTRIES = (
     CacheDtype("auto", None, "none", unsized="it is the model's own dtype; name that dtype"),
     CacheDtype("bfloat16", 16, "none", aliases=("bf16",), layout=Layout(16), latent=Layout(16), is_common=True),
@@ -86,6 +96,9 @@ _ENTRIES = (
     replace(
         _TURBOQUANT_4BIT, name="ultraquant_4bit", scales="a power of two per 32 values"
     ),
+    _OCTAVE,
+    replace(_OCTAVE, name="octave_k3v3", bits=3),
+    replace(_OCTAVE, name="octave_k3v3_compact", bits=3, scales="float16 of K and of V, per token and head"),
     CacheDtype(
         "fp8_e4m3fnuz", 8, "per_tensor", "per tensor",
         rounding=Rounding(FP8_E4M3FNUZ, "per_tensor", 1.0), unsized=_EMULATED_ONLY, is_in_vllm=False,

@@ -1,11 +1,8 @@
-"""What each backend stores, beside the source of the vLLM that is installed."""
+"""What each backend stores."""
 
 from __future__ import annotations
 
-import ast
-
 import pytest
-from support.vllm_source import assigned, backend_class, method, needs_vllm_source
 
 from kveval.formats.backends import (
     DEVICES,
@@ -25,26 +22,6 @@ from kveval.formats.registry import CACHE_DTYPES
 HEADS = Shape("heads", 128, 128)
 LATENT = Shape("latent", 576, 0)
 SPARSE = Shape("sparse latent", 576, 0)
-# Where a class names no dtypes, it takes those of AttentionBackend (vllm/v1/attention/backend.py) or of its base class.
-INHERITED = {"FLASH_ATTN_DIFFKV": "FLASH_ATTN"}
-# What a backend takes by another name: these models turn bfloat16 into auto, and `auto` is the model's own dtype.
-BY_ANOTHER_NAME = {"FLASHINFER_MLA_SPARSE_SM120", "CPU_ATTN", "CPU_MLA"}
-
-
-@needs_vllm_source
-@pytest.mark.parametrize("support", SUPPORT, ids=lambda support: f"{support.backend}-{support.dtypes[0]}")
-def test_a_backend_of_vllm_takes_what_its_entry_says(support: Support) -> None:
-    node, _ = backend_class(INHERITED.get(support.backend, support.backend))
-    taken = set(ast.literal_eval(dict(assigned(node.body))["supported_kv_cache_dtypes"]))
-    if support.backend in BY_ANOTHER_NAME:
-        assert "auto" in taken
-        taken |= {"bfloat16", "float16"}
-    assert set(support.dtypes) <= taken
-    sizes = method(node, "get_supported_head_sizes")
-    if sizes is not None and support.head_sizes is not None:
-        returned = next(one for one in ast.walk(sizes) if isinstance(one, ast.Return))
-        assert returned.value is not None
-        assert set(support.head_sizes) <= set(ast.literal_eval(returned.value))
 
 
 @pytest.mark.parametrize("support", SUPPORT, ids=lambda support: f"{support.backend}-{support.dtypes[0]}")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-
 import pytest
-from support.vllm_source import assigned, needs_vllm_source, vllm_file
 
 from kveval.formats.cache_dtype import CacheDtype
 from kveval.formats.registry import (
@@ -19,14 +16,6 @@ from kveval.formats.registry import (
 )
 
 ENTRIES = list(CACHE_DTYPES.values())
-
-
-@needs_vllm_source
-def test_every_cache_dtype_of_vllm_has_an_entry_and_no_other_claims_to_be_in_vllm() -> None:
-    tree = ast.parse(vllm_file("config/cache.py").read_text(encoding="utf-8"))
-    names = dict(assigned(tree.body))["CacheDType"]
-    assert isinstance(names, ast.Subscript)
-    assert {entry.name for entry in ENTRIES if entry.is_in_vllm} == set(ast.literal_eval(names.slice))
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)

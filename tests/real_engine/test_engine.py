@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
+from support.processor import ENGINE_ARGS, UNQUANTIZED
 
 from kveval.config.engine import EngineConfig
 from kveval.config.variant import VariantConfig
@@ -37,10 +38,10 @@ def installation() -> Installation:
 @pytest.fixture
 def make_engine(one_engine: None, installation: Installation, smollm2: Path, tmp_path: Path) -> MakeEngine:
     def make(**args: Any) -> VLLMEngine:
-        variant = VariantConfig(name="bf16", kv_cache_dtype="bfloat16")
+        variant = VariantConfig(name="bf16", kv_cache_dtype=UNQUANTIZED)
         return VLLMEngine(
-            ResolvedVariant("bf16", variant, "bfloat16", None, "baseline"),
-            config=EngineConfig(kv_cache_gib=1, args=args),
+            ResolvedVariant("bf16", variant, UNQUANTIZED, None, "baseline"),
+            config=EngineConfig(kv_cache_gib=1, args=ENGINE_ARGS | args),
             installation=installation,
             model=smollm2,
             max_model_len=1024,

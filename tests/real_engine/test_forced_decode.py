@@ -12,6 +12,7 @@ import httpx
 import numpy as np
 import pytest
 import pytest_asyncio
+from support.processor import ENGINE_ARGS, UNQUANTIZED, needs_speed
 
 from kveval.config.engine import EngineConfig, RequestsConfig
 from kveval.config.variant import VariantConfig
@@ -52,8 +53,8 @@ class Served:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def served(one_engine: None, smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Served]:
     engine = VLLMEngine(
-        ResolvedVariant("bf16", VariantConfig(name="bf16", kv_cache_dtype="bfloat16"), "bfloat16", None, "baseline"),
-        config=EngineConfig(kv_cache_gib=1),
+        ResolvedVariant("bf16", VariantConfig(name="bf16", kv_cache_dtype=UNQUANTIZED), UNQUANTIZED, None, "baseline"),
+        config=EngineConfig(kv_cache_gib=1, args=ENGINE_ARGS),
         installation=find_vllm(EngineConfig()),
         model=smollm2,
         max_model_len=2048,
@@ -100,6 +101,7 @@ async def test_probabilities_are_those_of_a_forward_pass(served: Served, smollm2
     assert np.abs(result.logprobs - reference).mean() < 0.08
 
 
+@needs_speed
 async def test_a_probability_is_how_often_free_sampling_chooses_the_token(served: Served) -> None:
     # Without a seed: vLLM 0.32 on CPU dies of a seeded request whose prompt is computed in chunks.
     words = served.ids("The colour of room 9 is")

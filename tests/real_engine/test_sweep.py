@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from support.processor import ENGINE_ARGS, HAS_FP8, UNQUANTIZED, needs_fp8
 
-from kveval.engines.variants import Device, local_cpu_flags
+from kveval.engines.variants import local_cpu_flags
 from kveval.judge.evidence.speculation import parting
 from kveval.judge.run_data import load_run
 from kveval.run.directory import RunDirectory
@@ -27,8 +28,6 @@ from kveval.run.manifest import Manifest
 from kveval.run.records import Record, unpack_logprobs
 from kveval.tasks.assembly.prompt import PromptFormat
 
-HAS_FP8 = Device("cpu", local_cpu_flags()).has_native_fp8
-needs_fp8 = pytest.mark.skipif(not HAS_FP8, reason="this processor has no native FP8 cache")
 pytestmark = [
     pytest.mark.vllm,
     pytest.mark.timeout(1800),
@@ -43,7 +42,7 @@ SETTINGS: dict[str, Any] = {
     "questions_per_haystack": 10,
     "cold_check": 0,
     "haystack": "generated",
-    "engine": {"kv_cache_gib": 1},
+    "engine": {"kv_cache_gib": 1, "args": ENGINE_ARGS},
 }
 VARIANTS: list[Any] = ["bf16", *([{"name": "fp8", "control": "emulated"}] if HAS_FP8 else []), "int8", "int2"]
 NAMES = ["bf16", "bf16-aa", *(["fp8", "fp8-control"] if HAS_FP8 else []), "int8", "int2"]
@@ -250,7 +249,7 @@ def test_facts_come_from_the_server(run: Run) -> None:
         assert facts.prefix_caching is True
         assert (facts.kv_capacity_tokens or 0) > 10_000
         assert (facts.startup_seconds or 0) > 1
-    assert run.facts("bf16").effective_cache_dtype == "bfloat16"
+    assert run.facts("bf16").effective_cache_dtype == UNQUANTIZED
     assert run.facts("bf16").storage == "native"
 
 
@@ -266,7 +265,7 @@ def test_native_fp8_is_stored_as_fp8_in_half_the_memory(run: Run) -> None:
 def test_emulation_says_so_and_was_live(run: Run, name: str) -> None:
     facts = run.facts(name)
     assert (facts.storage, facts.emulation_live) == ("emulated", True)
-    assert facts.effective_cache_dtype == "bfloat16"
+    assert facts.effective_cache_dtype == UNQUANTIZED
     assert facts.emulation
     assert facts.kv_capacity_ratio == pytest.approx(1.0, abs=0.01)
 

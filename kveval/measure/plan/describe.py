@@ -7,16 +7,20 @@ from typing import Any
 
 from kveval.config.endpoint import EndpointConfig
 from kveval.engines.speculation import speculation_notes
+from kveval.engines.variants import is_its_own_control
 from kveval.measure.haystacks import group_by_haystack, tokens_to_compute
 from kveval.measure.plan.asked_again import is_cold_checked
 from kveval.measure.plan.plan import Plan
 from kveval.measure.plan.references import why_without
+from kveval.measure.plan.variants import flags_of
 from kveval.measure.watch.blocks import sentinels_of
 from kveval.run.manifest import chosen_in_words
 from kveval.tasks.sample import Sample
 
 # Assumed for the estimate only: operations per second of one CPU core, and of a data-centre GPU.
 _CPU_CORE_FLOPS = 8e10
+# Without AVX-512, PyTorch has no fast product of 16-bit matrices.
+_OLD_CPU_CORE_FLOPS, _OLD_CPU_CORE_FLOPS_16_BIT = 2e10, 5e9
 _GPU_FLOPS = 2e14
 _CPU_LAUNCH_SECONDS, _GPU_LAUNCH_SECONDS = 45.0, 120.0
 
@@ -37,6 +41,7 @@ def describe(plan: Plan) -> dict[str, Any]:
     checked = sum(is_cold_checked(variant.role) for variant in plan.variants)
     cold = plan.cold_samples
     again = sum(_asked_again(plan.samples_of(variant)) for variant in plan.variants)
+    forced = sum(_forced(plan, plan.samples_of(variant)) for variant in plan.variants)
     cold_prefill = checked * sum(len(sample.prompt) for sample in cold)
     cold_output = checked * sum(sample.max_output_tokens for sample in cold)
     return {
@@ -57,6 +62,7 @@ def describe(plan: Plan) -> dict[str, Any]:
         ],
         "notes": [
             *chosen_in_words(plan.questions), *_reuse(plan),
+            *_slow_dtype(plan), *_left_out_controls(plan),
             *speculation_notes(plan.variants), *(finding.message for finding in plan.findings), *_divergence(plan)
         ],
         "cells": _cell_rows(plan),
@@ -68,9 +74,10 @@ def describe(plan: Plan) -> dict[str, Any]:
         "prefill_tokens_with_sharing": shared,
         "output_tokens_at_most": output,
         "engine_launches": 0 if plan.config.is_attached else len(plan.variants),
-        "requests": round(passes * len(plan.samples)) + again + checked * len(cold),
+        "requests": round(passes * len(plan.samples)) + again + checked * len(cold) + forced,
         "of_them_asked_again": again,
         "of_them_without_prefix_cache": checked * len(cold),
+        "of_them_forced": forced,
         "prefill_tokens_without_prefix_cache": cold_prefill,
         "max_model_len": plan.max_model_len,
         "estimate": _estimate(plan, passes * (shared + output) + cold_prefill + cold_output),
@@ -90,6 +97,35 @@ def _divergence(plan: Plan) -> list[str]:
     ]
 
 
+def _cpu_core_flops(plan: Plan) -> float:
+    device = plan.installation.device
+    if device.has_native_fp8 or not device.cpu_flags:
+        return _CPU_CORE_FLOPS
+    return _OLD_CPU_CORE_FLOPS_16_BIT if _slow_dtype(plan) else _OLD_CPU_CORE_FLOPS
+
+
+def _slow_dtype(plan: Plan) -> list[str]:
+    """Says that another dtype of the model is much faster on this processor. Nothing if not."""
+    device = plan.installation.device
+    dtype = flags_of(plan.config, plan.variants[0].config).get("dtype")
+    if device.kind != "cpu" or not device.cpu_flags or device.has_native_fp8 or dtype == "float32":
+        return []
+    return [
+        "this processor has no AVX-512, and 16-bit models are several times slower on it than float32; to try things "
+        "out, use engine.args: {dtype: float32}, with which caches are float32 as well"
+    ]
+
+
+def _left_out_controls(plan: Plan) -> list[str]:
+    """Says which controls are not launched because the candidate already is what its control would be."""
+    return [
+        f"{one.name}: this processor cannot store {one.config.kv_cache_dtype}, so {one.name} is emulated, and needs "
+        "no emulated control"
+        for one in plan.variants
+        if is_its_own_control(one)
+    ]
+
+
 def _reuse(plan: Plan) -> list[str]:
     """Says that fewer questions may be asked than the plan counts."""
     if plan.config.baseline_from is None:
@@ -102,6 +138,12 @@ def _reuse(plan: Plan) -> list[str]:
 
 def _asked_again(samples: list[Sample]) -> int:
     return sentinels_of(group_by_haystack(samples), sum(tokens_to_compute(samples).values()))
+
+
+def _forced(plan: Plan, samples: list[Sample]) -> int:
+    """Counts the texts that a variant is made to write, one request each. Servers that cannot may take one a token."""
+    planned = (plan.references.get(sample.sample_id) for sample in samples)
+    return sum(len(one.texts) for one in planned if one is not None)
 
 
 def _engine(plan: Plan) -> str:
@@ -157,7 +199,7 @@ def _estimate(plan: Plan, tokens: float) -> dict[str, Any]:
         none = {"seconds": None, "launch_seconds": 0, "asking_seconds": None}
         return {**none, "assumes": "nothing: the speed of the servers is known only once they answer"}
     is_cpu = plan.installation.device.kind == "cpu"
-    flops = _CPU_CORE_FLOPS * (os.cpu_count() or 1) if is_cpu else _GPU_FLOPS
+    flops = _cpu_core_flops(plan) * (os.cpu_count() or 1) if is_cpu else _GPU_FLOPS
     launches = (_CPU_LAUNCH_SECONDS if is_cpu else _GPU_LAUNCH_SECONDS) * len(plan.variants)
     asking = tokens * 2 * plan.model.parameters / flops
     more = {"load": plan.config.load, "divergence": plan.config.divergence}

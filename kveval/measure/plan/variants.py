@@ -13,7 +13,7 @@ from kveval.engines.base import Installation
 from kveval.engines.client.access import Access
 from kveval.engines.emulation import check_eager, check_emulated
 from kveval.engines.speculation import check_speculation
-from kveval.engines.variants import ResolvedVariant, emulated_control, resolve
+from kveval.engines.variants import ResolvedVariant, emulated_control, is_its_own_control, resolve
 from kveval.engines.vllm.limits import check_logging, check_skipped, check_storage
 from kveval.errors import ConfigError, PlanError
 from kveval.measure.plan.limits import TokenLimit, check_load_fits
@@ -127,7 +127,11 @@ def _resolved(
     device = installation.device
     baseline = resolved(config.variant(config.baseline), "baseline")
     candidates = [resolved(one, "candidate") for one in config.variants if one.name != config.baseline]
-    controls = [emulated_control(candidate, baseline, device) for candidate in candidates if candidate.config.control]
+    controls = [
+        emulated_control(candidate, baseline, device)
+        for candidate in candidates
+        if candidate.config.control and not is_its_own_control(candidate)
+    ]
     again = []
     if config.aa_share > 0:
         again = [replace(baseline, name=f"{baseline.name}-aa", role="aa", of=baseline.name)]

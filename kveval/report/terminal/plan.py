@@ -18,7 +18,7 @@ _CELL_COLUMNS = ("task", "context_length", "samples", "haystacks", "haystack", "
 _TOTALS = (
     "samples", "haystacks", "prompt_tokens", "prefill_tokens_without_sharing", "prefill_tokens_with_sharing",
     "output_tokens_at_most", "engine_launches", "requests", "of_them_asked_again",
-    "of_them_without_prefix_cache",
+    "of_them_without_prefix_cache", "of_them_forced",
     "prefill_tokens_without_prefix_cache",
 )  # fmt: skip
 _TEXT_COLUMNS = {

@@ -33,7 +33,8 @@ def test_planning_twice_is_planning_the_same(plan_of: Planner) -> None:
         ({"tasks": ["niah_singel"]}, ConfigError, "unknown task 'niah_singel'; did you mean 'niah_single'"),
         ({"variants": ["bf16", "fp8_per_token_head"]}, PlanError, "vLLM's CPU engine takes "
          r"'fp8_per_token_head' without a check and corrupts its cache; use on CPU: .* or emulated: \{name: NAME"),
-        ({"variants": ["bf16", {"name": "int8", "control": "emulated"}]}, PlanError, "remove `control`"),
+        ({"variants": ["bf16", {"name": "x", "emulate": {"format": "int8"}, "control": "emulated"}]}, PlanError,
+         "remove `control`"),
         ({"variants": ["bf16", {"name": "bf16-aa", "kv_cache_dtype": "fp8"}], "aa_share": 1.0}, ConfigError,
          "kveval itself adds a variant called 'bf16-aa'; use another name"),
         ({"engine": {"args": {"port": 8000}}}, PlanError, "engine.args: 'port' is set by kveval; use engine.port"),

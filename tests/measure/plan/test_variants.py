@@ -11,6 +11,7 @@ from kveval.engines.base import Installation
 from kveval.engines.variants import Device
 from kveval.errors import PlanError
 from kveval.load.plan import make_load_plan
+from kveval.measure.plan.describe import describe
 from kveval.measure.plan.plan import make_plan
 
 
@@ -23,6 +24,22 @@ def test_variants_in_launch_order(plan_of: Planner) -> None:
         ("fp8", "candidate", "fp8", "native", None),
         ("fp8-control", "control", "bfloat16", "emulated", "fp8"),
     ]
+
+
+def test_a_format_that_this_processor_lacks_is_emulated_if_asked_for_and_needs_no_control(
+    plan_of: Planner, installation: Installation
+) -> None:
+    fp8 = {"name": "fp8", "control": "emulated", "emulate_where_missing": True}
+    assert [v.name for v in plan_of(variants=["bf16", fp8], aa_share=0).variants] == ["bf16", "fp8", "fp8-control"]
+    old = dataclasses.replace(installation, device=Device("cpu", frozenset({"avx2"})))
+    plan = make_plan(plan_of(variants=["bf16", fp8], aa_share=0).config, old)
+    assert [(v.name, v.storage, v.kv_cache_dtype) for v in plan.variants] == [
+        ("bf16", "native", "bfloat16"),
+        ("fp8", "emulated", "bfloat16"),
+    ]
+    assert any(
+        "cannot store fp8, so fp8 is emulated, and needs no emulated control" in n for n in describe(plan)["notes"]
+    )
 
 
 def test_a_float16_checkpoint_gets_a_float16_cache(plan_of: Planner, checkpoint: Path) -> None:
