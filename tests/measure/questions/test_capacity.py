@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.families import samples_of
+from support.families import build
 
 from kveval.measure.questions.capacity import most_that_fit
 from kveval.tasks.loader import load_tasks
@@ -32,5 +32,5 @@ def test_what_a_builder_refuses_is_not_asked(name: str) -> None:
 def test_what_fits_can_be_built() -> None:
     for name in ("niah_multikey", "kv_lookup", "tools_catalogue"):
         questions = most(name, 4096, samples=120)
-        samples = samples_of(name, context_length=4096, samples=120, questions=questions, style="generated")
+        samples = build(load_tasks([name])[name], 4096, samples=120, questions=questions)
         assert len({sample.haystack_id for sample in samples}) == -(-120 // questions)
