@@ -1,0 +1,1 @@
+"""What each look at a candidate found while it was asked."""
