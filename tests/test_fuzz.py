@@ -9,8 +9,8 @@ import sys
 from support import ROOT
 
 MUTATIONS = 200
-# Twice what scripts/bench allows: other tests may run on the same cores.
-MOST_SECONDS = 4.0
+# Four times what scripts/bench allows: other tests share the cores, and a valid plan takes seconds on a slow processor.
+MOST_SECONDS = 8.0
 
 
 def test_no_broken_file_ends_in_a_traceback_takes_long_or_fills_the_memory() -> None:
