@@ -37,11 +37,13 @@ _DEEDS = (
 )
 # Long enough that what is stored of its beginning decides how its end is read.
 _WHEN = ("On Monday", "A week later", "In the spring", "At the end of the year")
-_LONG_PASSAGE = " ".join(
+_SENTENCES = tuple(
     f"{when} the {trade} {_DEEDS[(place + turn) % len(_DEEDS)]}."
     for turn, when in enumerate(_WHEN)
     for place, trade in enumerate(_TRADES)
 )
+# Plain English has more in any vocabulary of a language model.
+_CHARACTERS_PER_TOKEN = 2
 # A working language model has a perplexity of tens on plain English. Guessing any token has tens of thousands.
 _GARBAGE_PERPLEXITY = 1000.0
 _GARBAGE_RATIO = 3.0
@@ -80,7 +82,7 @@ async def smoke(
         baseline: what the baseline answered. A collapse that leaves fluent text shows only beside it.
     """
     prompt = pick_prompt(prompts, facts)
-    perplexity, findings = await _read(client, baseline_perplexity)
+    perplexity, findings = await _read(client, passage(facts.max_model_len), baseline_perplexity)
     request = EngineRequest(prompt.token_ids(), OUTPUT_TOKENS, cache_salt="kveval-smoke")
     first, second = await client.ask(request), await client.ask(request)
     problems = [
@@ -142,12 +144,18 @@ def _share_a_word(one: str, other: str) -> bool:
     return not all(words) or not words[0].isdisjoint(words[1])
 
 
-async def _read(client: Client, baseline: float | None) -> tuple[float | None, list[Finding]]:
+def passage(window: int | None) -> str:
+    """Returns plain English that fits into a window of so many tokens, whole sentences of it."""
+    most = len(_SENTENCES) if window is None else max(1, _CHARACTERS_PER_TOKEN * window // max(map(len, _SENTENCES)))
+    return " ".join(_SENTENCES[:most])
+
+
+async def _read(client: Client, text: str, baseline: float | None) -> tuple[float | None, list[Finding]]:
     # A server that gives no logprobs of a text has a finding for that already.
     if client.access.dialect.perplexity is None:
         return None, []
     try:
-        perplexity = round(await client.perplexity(_LONG_PASSAGE), 4)
+        perplexity = round(await client.perplexity(text), 4)
     except RequestFailedError as error:
         return None, [_failed(f"plain text could not be read: {error}")]
     if perplexity > _GARBAGE_PERPLEXITY:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.scripted import Reply, always, serving
 
-from kveval.engines.smoke import pick_prompt, plain_prompt, smoke
+from kveval.engines.smoke import passage, pick_prompt, plain_prompt, smoke
 from kveval.run.facts import Facts, Finding
 from kveval.run.manifest import SmokeResult
 from kveval.tasks.assembly.prompt import PromptFormat
@@ -166,3 +166,11 @@ async def test_another_answer_to_both_prompts_is_no_collapse_of_long_ones() -> N
 async def test_a_long_passage_is_read_as_the_baseline_reads_it(logprob: float, found: list[tuple[str, str]]) -> None:
     _, findings = await findings_of(Reply("a b c"), perplexity_logprob=logprob, baseline=20.0)
     assert [(finding.level, finding.code) for finding in findings] == found
+
+
+def test_the_passage_fits_into_the_window() -> None:
+    assert len(passage(None)) > 2000
+    assert passage(8192) == passage(None)
+    for window in (40, 300, 568):
+        assert 20 < len(passage(window)) <= 2 * window + 1
+    assert passage(None).startswith(passage(300))
