@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from support.processor import ENGINE_ARGS, HAS_FP8, UNQUANTIZED, needs_fp8
+from support.processor import ENGINE_ARGS, HAS_FP8, UNQUANTIZED, needs_fp8, needs_speed
 
 from kveval.engines.variants import local_cpu_flags
 from kveval.judge.evidence.speculation import parting
@@ -30,6 +30,7 @@ from kveval.tasks.assembly.prompt import PromptFormat
 
 pytestmark = [
     pytest.mark.vllm,
+    needs_speed,
     pytest.mark.timeout(1800),
     pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="no vLLM in this environment"),
     pytest.mark.skipif(local_cpu_flags() == frozenset(), reason="written for what vLLM's CPU build stores"),
