@@ -11,7 +11,7 @@ import pytest
 import yaml
 from support import DATA
 from support.model_configs import published_config
-from support.processor import needs_fp8
+from support.processor import needs_avx512
 
 from kveval.config.engine import EngineConfig
 from kveval.config.variant import VariantConfig
@@ -141,7 +141,7 @@ def test_auto_is_the_models_own_dtype() -> None:
 @pytest.mark.parametrize(
     ("model", "dtype"),
     [
-        pytest.param("smollm2", "fp8", marks=needs_fp8),
+        pytest.param("smollm2", "fp8", marks=needs_avx512),
         pytest.param(
             "gemma3-270m", "bfloat16",
             marks=pytest.mark.skipif(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from support.processor import ENGINE_ARGS, UNQUANTIZED, needs_speed
+from support.processor import needs_avx512
 
 from kveval.config.engine import EngineConfig, RequestsConfig
 from kveval.config.sweep import validate_config
@@ -26,7 +26,7 @@ from kveval.resources import tasks_directory
 
 pytestmark = [
     pytest.mark.vllm,
-    needs_speed,
+    needs_avx512,
     pytest.mark.timeout(900),
     pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="no vLLM in this environment"),
 ]
@@ -48,7 +48,7 @@ def settings(model: Path, **engine_args: Any) -> dict[str, Any]:
         "samples": 4,
         "haystack": "generated",
         "aa_share": 0.0,
-        "engine": {"kv_cache_gib": 1, "args": ENGINE_ARGS | engine_args},
+        "engine": {"kv_cache_gib": 1, "args": engine_args},
     }
 
 
@@ -63,7 +63,7 @@ async def client(
 ) -> AsyncIterator[Client]:
     engine = VLLMEngine(
         ResolvedVariant(
-            "bf16", VariantConfig(name="bf16", kv_cache_dtype=UNQUANTIZED), UNQUANTIZED, None, "baseline"
+            "bf16", VariantConfig(name="bf16", kv_cache_dtype="bfloat16"), "bfloat16", None, "baseline"
         ),
         config=plan.config.engine,
         installation=plan.installation,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.processor import ENGINE_ARGS, UNQUANTIZED, needs_speed
+from support.processor import needs_avx512
 
 from kveval.config.engine import EngineConfig
 from kveval.config.sweep import validate_config
@@ -21,7 +21,7 @@ from kveval.measure.progress import SilentReporter
 from kveval.measure.sweep import sweep
 from kveval.run.directory import RunDirectory
 
-pytestmark = [pytest.mark.vllm, needs_speed, pytest.mark.usefixtures("one_engine"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.vllm, needs_avx512, pytest.mark.usefixtures("one_engine"), pytest.mark.timeout(900)]
 
 KEY = "sk-vllm-endpoint-test"
 LOAD = {
@@ -34,9 +34,9 @@ async def test_a_vllm_server_reveals_its_facts_and_outlives_the_sweep(
     smollm2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VLLM_TEST_KEY", KEY)
-    engine_config = EngineConfig(kv_cache_gib=1, args=ENGINE_ARGS)
+    engine_config = EngineConfig(kv_cache_gib=1)
     installation = find_vllm(engine_config)
-    theirs = VariantConfig(name="theirs", kv_cache_dtype=UNQUANTIZED, engine_args={"api-key": KEY})
+    theirs = VariantConfig(name="theirs", kv_cache_dtype="bfloat16", engine_args={"api-key": KEY})
     server = VLLMEngine(
         resolve(theirs, installation.device, "baseline"),
         config=engine_config,
@@ -74,7 +74,7 @@ async def test_a_vllm_server_reveals_its_facts_and_outlives_the_sweep(
     assert manifest.status == "complete"
     facts = manifest.variants["bf16"].facts
     assert facts.engine_version == f"vLLM {installation.version}"
-    assert facts.effective_cache_dtype == UNQUANTIZED
+    assert facts.effective_cache_dtype == "bfloat16"
     assert facts.kv_capacity_tokens
     assert facts.max_model_len == 1280
     assert facts.prompt_form == "token_ids"

@@ -12,7 +12,7 @@ import httpx
 import numpy as np
 import pytest
 import pytest_asyncio
-from support.processor import ENGINE_ARGS, UNQUANTIZED, needs_speed
+from support.processor import ENGINE_ARGS, UNQUANTIZED, needs_avx512
 
 from kveval.config.engine import EngineConfig, RequestsConfig
 from kveval.config.variant import VariantConfig
@@ -101,7 +101,7 @@ async def test_probabilities_are_those_of_a_forward_pass(served: Served, smollm2
     assert np.abs(result.logprobs - reference).mean() < 0.08
 
 
-@needs_speed
+@needs_avx512
 async def test_a_probability_is_how_often_free_sampling_chooses_the_token(served: Served) -> None:
     # Without a seed: vLLM 0.32 on CPU dies of a seeded request whose prompt is computed in chunks.
     words = served.ids("The colour of room 9 is")

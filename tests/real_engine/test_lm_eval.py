@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.processor import ENGINE_ARGS, UNQUANTIZED, needs_speed
+from support.processor import needs_avx512
 
 from kveval.config.engine import EngineConfig
 from kveval.config.variant import VariantConfig
@@ -26,7 +26,7 @@ from kveval.tasks.task import Cell
 
 pytestmark = [
     pytest.mark.vllm,
-    needs_speed,
+    needs_avx512,
     pytest.mark.timeout(900),
     pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="no vLLM in this environment"),
 ]
@@ -63,8 +63,8 @@ def read_only(out: Path, pattern: str) -> str:
 
 async def test_plain_lm_eval_scores_kvevals_prompts(one_engine: None, smollm2: Path, tmp_path: Path) -> None:
     engine = VLLMEngine(
-        ResolvedVariant("bf16", VariantConfig(name="bf16", kv_cache_dtype=UNQUANTIZED), UNQUANTIZED, None, "baseline"),
-        config=EngineConfig(kv_cache_gib=1, args=ENGINE_ARGS | {"enforce-eager": True}),
+        ResolvedVariant("bf16", VariantConfig(name="bf16", kv_cache_dtype="bfloat16"), "bfloat16", None, "baseline"),
+        config=EngineConfig(kv_cache_gib=1, args={"enforce-eager": True}),
         installation=find_vllm(EngineConfig()),
         model=smollm2,
         max_model_len=2048,

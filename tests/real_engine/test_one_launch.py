@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import pytest
 import yaml
-from support.processor import ENGINE_ARGS, needs_speed
+from support.processor import needs_avx512
 
 from kveval.judge.evidence.cold import cold_comparisons
 from kveval.judge.run_data import load_run
@@ -25,7 +25,7 @@ from kveval.tasks.task_files import list_tasks
 
 pytestmark = [
     pytest.mark.vllm,
-    needs_speed,
+    needs_avx512,
     pytest.mark.timeout(1500),
     pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="no vLLM in this environment"),
 ]
@@ -94,7 +94,7 @@ def run(one_engine: None, smollm2: Path, tmp_path_factory: pytest.TempPathFactor
             {"file": str(folder / "rows.jsonl")},
             f"lm_eval:{folder / 'guard.yaml'}",
         ],
-        "engine": {"kv_cache_gib": 1, "args": ENGINE_ARGS}, "load": LOAD,
+        "engine": {"kv_cache_gib": 1}, "load": LOAD,
     }  # fmt: skip
     config, path = folder / "config.yaml", folder / "run"
     config.write_text(yaml.safe_dump(settings))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.processor import ENGINE_ARGS, UNQUANTIZED, needs_speed
+from support.processor import needs_avx512
 
 from kveval.engines.variants import local_cpu_flags
 from kveval.judge.comparison.judgement import judge_run
@@ -20,7 +20,7 @@ from kveval.run.records import unpack_logprobs
 
 pytestmark = [
     pytest.mark.vllm,
-    needs_speed,
+    needs_avx512,
     pytest.mark.timeout(1800),
     pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="no vLLM in this environment"),
     pytest.mark.skipif(local_cpu_flags() == frozenset(), reason="written for what vLLM's CPU build can draft with"),
@@ -29,7 +29,7 @@ pytestmark = [
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}
 VARIANTS = [
     "bf16",
-    {"name": "bf16-ngram", "kv_cache_dtype": UNQUANTIZED, "speculative_config": NGRAM},
+    {"name": "bf16-ngram", "kv_cache_dtype": "bfloat16", "speculative_config": NGRAM},
     # Emulated on CPU: what is drafted is rounded, too.
     "int8",
     {"name": "int8-ngram", "kv_cache_dtype": "int8", "speculative_config": NGRAM},
@@ -48,7 +48,7 @@ def path(tmp_path_factory: pytest.TempPathFactory, smollm2: Path, one_engine: No
     settings = {
         "model": str(smollm2), "variants": VARIANTS, "context_lengths": [1024], "haystack": "generated",
         "tasks": ["recite_pairs"], "samples": 2, "questions_per_haystack": 2, "aa_share": 0.0, "cold_check": 0,
-        "engine": {"kv_cache_gib": 1, "args": ENGINE_ARGS},
+        "engine": {"kv_cache_gib": 1},
     }  # fmt: skip
     config = folder / "config.yaml"
     config.write_text(yaml.safe_dump(settings))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from support.processor import ENGINE_ARGS, HAS_FP8, UNQUANTIZED, needs_fp8, needs_speed
+from support.processor import needs_avx512
 
 from kveval.engines.variants import local_cpu_flags
 from kveval.judge.evidence.speculation import parting
@@ -30,7 +30,7 @@ from kveval.tasks.assembly.prompt import PromptFormat
 
 pytestmark = [
     pytest.mark.vllm,
-    needs_speed,
+    needs_avx512,
     pytest.mark.timeout(1800),
     pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="no vLLM in this environment"),
     pytest.mark.skipif(local_cpu_flags() == frozenset(), reason="written for what vLLM's CPU build stores"),
@@ -43,10 +43,10 @@ SETTINGS: dict[str, Any] = {
     "questions_per_haystack": 10,
     "cold_check": 0,
     "haystack": "generated",
-    "engine": {"kv_cache_gib": 1, "args": ENGINE_ARGS},
+    "engine": {"kv_cache_gib": 1},
 }
-VARIANTS: list[Any] = ["bf16", *([{"name": "fp8", "control": "emulated"}] if HAS_FP8 else []), "int8", "int2"]
-NAMES = ["bf16", "bf16-aa", *(["fp8", "fp8-control"] if HAS_FP8 else []), "int8", "int2"]
+VARIANTS: list[Any] = ["bf16", {"name": "fp8", "control": "emulated"}, "int8", "int2"]
+NAMES = ["bf16", "bf16-aa", "fp8", "fp8-control", "int8", "int2"]
 SAMPLES = 40
 
 
@@ -250,11 +250,10 @@ def test_facts_come_from_the_server(run: Run) -> None:
         assert facts.prefix_caching is True
         assert (facts.kv_capacity_tokens or 0) > 10_000
         assert (facts.startup_seconds or 0) > 1
-    assert run.facts("bf16").effective_cache_dtype == UNQUANTIZED
+    assert run.facts("bf16").effective_cache_dtype == "bfloat16"
     assert run.facts("bf16").storage == "native"
 
 
-@needs_fp8
 def test_native_fp8_is_stored_as_fp8_in_half_the_memory(run: Run) -> None:
     facts = run.facts("fp8")
     assert facts.effective_cache_dtype in ("fp8", "fp8_e4m3")
@@ -266,7 +265,7 @@ def test_native_fp8_is_stored_as_fp8_in_half_the_memory(run: Run) -> None:
 def test_emulation_says_so_and_was_live(run: Run, name: str) -> None:
     facts = run.facts(name)
     assert (facts.storage, facts.emulation_live) == ("emulated", True)
-    assert facts.effective_cache_dtype == UNQUANTIZED
+    assert facts.effective_cache_dtype == "bfloat16"
     assert facts.emulation
     assert facts.kv_capacity_ratio == pytest.approx(1.0, abs=0.01)
 
