@@ -15,6 +15,7 @@ from kveval.config.sweep import SweepConfig, validate_config
 from kveval.errors import ResumeError
 from kveval.measure import provenance
 from kveval.run.directory import RunDirectory
+from kveval.run.facts import Finding
 from kveval.run.manifest import CellGrowth, Growth, Manifest
 from kveval.tasks.sample import Sample
 from kveval.tasks.task import Cell
@@ -124,6 +125,19 @@ def growth_notes(growth: Growth, tasks: Iterable[str]) -> list[str]:
     others = ", ".join(sorted(set(tasks) - {cell.task for cell in growth.cells}))
     notes = [f"samples are added: {cells}; those of the run stay as they are"]
     return notes + ([f"nothing is added to {others}"] if others else [])
+
+
+def growth_findings(config: SweepConfig, growth: Sequence[Growth]) -> list[Finding]:
+    """Warns of verdicts that no error rate was kept for: a run without looks may have been judged before it grew."""
+    if config.stop != "never" or not growth:
+        return []
+    verdicts = len(growth) + 1
+    message = (
+        f"samples were added to a run with stop: never, so it can be judged {verdicts} times, each time at the whole "
+        f"error rate: false verdicts may be {verdicts} times as frequent as the confidence says. Only one verdict, "
+        "before or after, keeps it; use stop: when_decided for a run that is to grow"
+    )
+    return [Finding.warning("grown_without_looks", message)]
 
 
 def samples_of(config: SweepConfig) -> list[int | None]:

@@ -14,7 +14,7 @@ from kveval.measure.divergence.texts import PlannedText, plan_texts
 from kveval.measure.haystacks import HaystackSamples, group_by_haystack, spread_over_time
 from kveval.measure.looks.schedule import LookPlan, plan_looks
 from kveval.measure.plan.asked_again import aa_sample_ids, cold_samples
-from kveval.measure.plan.growth import EarlierPlan, by_stage, grown_cells, plan_growth
+from kveval.measure.plan.growth import EarlierPlan, by_stage, grown_cells, growth_findings, plan_growth
 from kveval.measure.plan.limits import longest_request
 from kveval.measure.plan.prompts import Route, plan_prompts
 from kveval.measure.plan.references import PlannedReferences, plan_references
@@ -102,6 +102,7 @@ class Plan:
         reasons = {one.name: why_not_invariant(one, *of_all[one.name], device) for one in self.variants}
         return [
             *echo_findings(self.samples),
+            *growth_findings(self.config, self.growth),
             *emulation_findings(self.variants, device),
             *sharing_findings(baseline.name, *of_all[baseline.name]),
             *([invariance_finding(reasons)] if self.config.engine.batch_invariant else ()),

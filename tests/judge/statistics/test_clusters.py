@@ -8,7 +8,7 @@ import statsmodels.api as sm
 from scipy import stats as scipy_stats
 from statsmodels.stats.proportion import proportion_confint
 
-from kveval.judge.statistics.clusters import clustered_se, design_effect, mean_score
+from kveval.judge.statistics.clusters import clustered_se, design_effect, intra_cluster_correlation, mean_score
 
 
 def unequal_clusters(rng: np.random.Generator, count: int) -> np.ndarray:
@@ -65,3 +65,24 @@ def test_without_evidence() -> None:
     assert alone.se is None
     assert alone.low is None
     assert alone.reason == "only one context, so the error cannot be estimated"
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.1, 0.5])
+def test_correlation_within_clusters_is_found_whatever_their_sizes_and_the_means_of_strata(rho: float) -> None:
+    rng = np.random.default_rng(8)
+    codes = unequal_clusters(rng, 4000)
+    strata = (np.arange(4000) % 3)[codes]
+    values = rho**0.5 * rng.normal(size=4000)[codes] + (1 - rho) ** 0.5 * rng.normal(size=len(codes)) + 5 * strata
+    found = intra_cluster_correlation(values, codes, strata)
+    assert found == pytest.approx(rho, abs=0.03)
+
+
+def test_clusters_that_show_no_correlation_have_none() -> None:
+    one, four = np.zeros(4, dtype=np.intp), np.arange(4)
+    values = np.array([0.0, 1.0, 0.0, 1.0])
+    pairs = np.array([0, 0, 1, 1])
+    assert intra_cluster_correlation(values, four, one) is None
+    assert intra_cluster_correlation(values, pairs, pairs) is None
+    assert intra_cluster_correlation(np.ones(4), pairs, one) is None
+    # Each cluster has the whole spread: as unlike as two values can be.
+    assert intra_cluster_correlation(values, pairs, one) == pytest.approx(-1)

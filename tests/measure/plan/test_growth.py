@@ -12,6 +12,7 @@ from support.sweeps import Planner, run
 from kveval.errors import ResumeError, RunDirectoryError
 from kveval.measure.plan.growth import by_stage, growth_notes
 from kveval.measure.plan.plan import Plan
+from kveval.run.directory import RunDirectory
 from kveval.tasks.sample import Sample
 
 TASKS = ["niah_single", "niah_multikey"]
@@ -136,3 +137,22 @@ def test_a_run_that_never_grew_has_one_stage(plan_of: Planner) -> None:
     plan = plan_of()
     assert by_stage(plan.samples, ()) == (tuple(plan.samples),)
     assert plan.growth == ()
+
+
+async def test_a_run_without_looks_that_grows_says_that_a_verdict_before_counts(
+    plan_of: Planner, tmp_path: Path
+) -> None:
+    fixed: dict[str, Any] = {"variants": ["bf16"], "stop": "never"}
+    small = await planned(plan_of, tmp_path, samples=3, **fixed)
+    assert "grown_without_looks" not in {one.code for one in small.findings}
+    await planned(plan_of, tmp_path, samples=6, **fixed)
+    manifest = RunDirectory(tmp_path).read_manifest()
+    [said] = [one.message for one in manifest.variants["bf16"].findings if one.code == "grown_without_looks"]
+    assert "it can be judged 2 times" in said
+    again = plan_of(out=tmp_path, samples=9, **fixed)
+    assert any("it can be judged 3 times" in one.message for one in again.findings)
+
+
+async def test_a_run_with_looks_that_grows_has_kept_an_error_rate_for_it(plan_of: Planner, tmp_path: Path) -> None:
+    await planned(plan_of, tmp_path, variants=["bf16"], samples=3)
+    assert "grown_without_looks" not in {one.code for one in plan_of(out=tmp_path, samples=6).findings}

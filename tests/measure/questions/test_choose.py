@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 from support.make_run import make_run, scored
-from support.sweeps import Planner
+from support.scripted import Oracle, ScriptedEngines
+from support.sweeps import Planner, run
 
+from kveval.errors import ResumeError
 from kveval.measure.plan.plan import Plan, make_plan
 from kveval.measure.questions.earlier import config_sha256
+from kveval.measure.rebuild import asked_sample
 from kveval.run.directory import RunDirectory
 
 OPEN: dict[str, Any] = {
@@ -111,3 +114,65 @@ def test_a_run_made_with_a_number_keeps_it_without_one(plan_of: Planner) -> None
     manifest: Any = type("Earlier", (), {"config": {"questions_per_haystack": 10}})()
     assert kept_number(plan.config, manifest).questions_per_haystack == 10
     assert kept_number(plan.config, None).questions_per_haystack == "auto"
+
+
+AUTO: dict[str, Any] = {"questions_per_haystack": "auto", "samples": 96, "context_lengths": [512]}
+
+
+def number(plan: Plan) -> int:
+    [one] = plan.questions
+    [cell] = plan.cells
+    assert cell.questions_per_haystack == one.questions
+    return one.questions
+
+
+async def answered(plan: Plan, out: Path, **options: Any) -> Path:
+    await run(plan, out, ScriptedEngines(Oracle(plan)), **options)
+    return out
+
+
+def test_a_number_chosen_is_as_good_as_the_number_written_down(plan_of: Planner) -> None:
+    chosen = plan_of(**AUTO)
+    written = plan_of(**AUTO | {"questions_per_haystack": number(chosen)})
+    assert written.questions == ()
+    assert [one.sample_id for one in written.samples] == [one.sample_id for one in chosen.samples]
+
+
+def test_what_a_haystack_holds_is_the_limit(plan_of: Planner) -> None:
+    plan = plan_of(**AUTO | {"tasks": ["fact_update"], "context_lengths": [1024], "samples": 60})
+    assert number(plan) == 3
+    assert plan.questions[0].because.endswith("would be best, but a haystack holds 3")
+
+
+async def test_a_run_keeps_it_when_it_goes_on_and_when_it_grows(plan_of: Planner, tmp_path: Path) -> None:
+    small = plan_of(**AUTO | {"samples": 14})
+    out = await answered(small, tmp_path / "runs" / "run")
+    assert RunDirectory(out).read_manifest().questions_per_haystack == list(small.questions)
+
+    large = plan_of(out=out, **AUTO | {"samples": 140})
+    assert number(large) == number(small)
+    assert number(plan_of(**AUTO | {"samples": 140})) > number(small)
+    await answered(large, out, resume=True)
+    manifest = RunDirectory(out).read_manifest()
+    assert manifest.status == "complete"
+    assert manifest.questions_per_haystack == list(small.questions)
+    rebuilt = asked_sample(out, large.samples[-1].sample_id)
+    assert rebuilt.sample.sample_id == large.samples[-1].sample_id
+
+
+async def test_a_run_from_before_auto_goes_on_with_its_number(plan_of: Planner, tmp_path: Path) -> None:
+    plan = plan_of(samples=6, questions_per_haystack=2)
+    out = await answered(plan, tmp_path / "run")
+    again = plan_of(out=out, samples=6, questions_per_haystack="auto")
+    assert again.questions == ()
+    assert [one.sample_id for one in again.samples] == [one.sample_id for one in plan.samples]
+    await answered(again, out, resume=True)
+    with pytest.raises(ResumeError, match="questions_per_haystack was 2 in this run and is 3 now"):
+        await answered(plan_of(out=out, samples=6, questions_per_haystack=3), out, resume=True)
+
+
+async def test_another_task_in_a_run_that_goes_on_is_refused_in_words(plan_of: Planner, tmp_path: Path) -> None:
+    out = await answered(plan_of(**AUTO | {"samples": 6}), tmp_path / "run")
+    other = plan_of(out=out, **AUTO | {"samples": 6, "tasks": ["niah_multikey"]})
+    with pytest.raises(ResumeError, match="tasks"):
+        await answered(other, out, resume=True)

@@ -21,3 +21,13 @@ def test_the_report_shows_the_prediction(tmp_path: Path) -> None:
     page = build_report(path).read_text()
     for part in ("What the plan could show", "83.4%", "6.1", "12,345", "greedy: a &lt;default&gt;", "warning: "):
         assert part in page
+
+
+def test_the_report_says_how_many_questions_share_a_haystack(tmp_path: Path) -> None:
+    chosen = {"context_length": 4096, "samples": 100, "questions": 14, "because": "a prefill <costs>"}
+    manifest = {"questions_per_haystack": [{"task": name, **chosen} for name in ("a", "b")]}
+    path = make_run(tmp_path / "run", answers={"bf16": scored(0.9), "fp8": scored(0.9)}, manifest=manifest)
+    assert (
+        "questions per haystack: 14 at 4,096 tokens (a, b), because a prefill &lt;costs&gt;"
+        in build_report(path).read_text()
+    )
