@@ -33,6 +33,7 @@ _ABSTENTION = re.compile(
       \b{_NOT}[\s_-]+(?:\w+ly\s+|been\s+|actually\s+|to\s+be\s+)*(?:{_SAID})\b(?!\s+(?:for|as|to\s+have)\b)
     | \b{_NOT}\s+(?:\w+ly\s+)?(?:in|part\s+of|among|on|within|anywhere)\s+(?:\w+\s+)?(?:the|this|these|that|any)\s+
       (?:\w+\s+)?{_SOURCE}\b
+    | \bnot\s+(?:some|any)thing\s+(?:that\s+)?(?:the|this|these)\s+(?:\w+\s+)?{_SOURCE}\b
     | \bnowhere\s+(?:in|to\s+be\s+found)\b
     | \b(?:can(?:not|['’]t|\s+not)|could(?:\s+not|n['’]t)|unable\s+to|not\s+able\s+to|(?:im|not\s+)possible\s+to)\s+
       (?:be\s+)?(?:\w+ly\s+)?(?:find|found|see|say|tell|read|recall|know\w*|provid\w*|answer\w*|locat\w*|identif\w*

@@ -15,15 +15,16 @@ _END = re.compile(
 )
 _VERB = re.compile(r"\b(?:is|was|are|were|has|had|will|returns?|equals?|became)\b|=", re.IGNORECASE)
 _NOT = r"(?:\b(?:not|never|cannot)\b|n['’]t\b)"
-# "I do not think (that) it is X" denies all of its clause.
+# "I do not think (that) it is X" and "I doubt it is X" deny all of their clause.
 _DOUBTS = re.compile(
-    rf"{_NOT}\s+(?:\w+ly\s+)?(?:think|believe|say|mean|claim|suppose|suggest|imply|confirm|conclude|assume)\b",
+    rf"{_NOT}\s+(?:\w+ly\s+)?(?:think|believe|say|mean|claim|suppose|suggest|imply|confirm|conclude|assume)\b"
+    r"|(?<!no )(?<!not )(?<!n['’]t )(?<!never )\bdoubt\s+(?:that\s+)?(?=(?:it|this|that|the)\b)",
     re.IGNORECASE,
 )
 # "not X", up to the next verb: in "the one that does not return is X", X is the answer.
 _DENIES = re.compile(
     rf"""
-      (?:{_NOT}|\bneither\b|\bnor\b|\bno\s+longer\b|\brather\s+than\b|\binstead\s+of\b|\bas\s+opposed\s+to\b
+      (?:{_NOT}|\bneither\b|\bnor\b|\bno\s+longer\b|\brather\s+than\b|\binstead\s+of\b|\bas\s+opposed\s+to\b|\bcontrary\s+to\b
         |\b(?:any|every|all)\s*(?:thing|one|body|of\s+them)?\s+(?:\w+\s+)?(?:but|except(?:\s+for)?|other\s+than)\b)
       (?!\s+(?:only|just|merely|simply|until|before|after|later|earlier|more|less|least|even|all|every|far|long|sure
         |certain|unlike|surprisingly)\b)
@@ -47,7 +48,7 @@ _IS_DENIED = re.compile(
 _NEGATIVE = re.compile(rf"{_NOT}|\b(?:no|nor|neither|nothing|nobody)\b", re.IGNORECASE)
 _NEGATIVE_HINT = re.compile(
     r"\bno|n['’]t\b|\bnever\b|\bneither\b|\bcannot\b|\brather\b|\binstead\b|\bopposed\b|\bexcept|\bother\b|\bbut\b"
-    r"|\bwrong\b|\bincorrect\b|\bfalse\b|\bexcluded\b|\bruled\b",
+    r"|\bdoubt\b|\bcontrary\b|\bwrong\b|\bincorrect\b|\bfalse\b|\bexcluded\b|\bruled\b",
     re.IGNORECASE,
 )
 _ENDS_DENYING = re.compile(
