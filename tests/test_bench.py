@@ -23,7 +23,7 @@ def test_the_help_lists_every_section() -> None:
 
 def test_what_takes_hours_runs_only_if_it_is_named() -> None:
     said = " ".join(bench("--help").stdout.split())
-    assert "all (the default) but judge, expected, fuzz, soak; or of startup, prompts, " in said
+    assert "all (the default) but judge, certainty, expected, fuzz, soak; or of startup, prompts, " in said
 
 
 def test_an_unknown_section_is_refused() -> None:

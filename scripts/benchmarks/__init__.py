@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from benchmarks import (
+    certainty,
     degeneration,
     expected,
     floors,
@@ -42,6 +43,7 @@ ALONE: dict[str, Callable[[], Figures]] = {
     "tasks": tasks.measure,
     "degeneration": degeneration.measure,
     "judge": judge.measure,
+    "certainty": certainty.measure,
     "kernels": kernels.measure,
     "trust": trust.measure,
     "report": report.measure,
@@ -56,7 +58,7 @@ WITH_ENGINE: dict[str, Callable[[Server], Awaitable[Figures]]] = {
 }
 
 _SOAK = "soak"
-_WHEN_NAMED = ("judge", "expected", "fuzz", _SOAK)
+_WHEN_NAMED = ("judge", "certainty", "expected", "fuzz", _SOAK)
 
 
 def main(arguments: list[str]) -> int:
