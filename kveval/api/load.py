@@ -62,7 +62,7 @@ def measure_load(
         >>> {row["variant"] for row in result.summary["rows"]} == {"bf16", "fp8"}
         True
     """
-    chosen = read_config(config, out, overrides)
+    chosen = read_config(config, out, overrides, resume=resume)
     path = run_folder(chosen)
     plan = make_load_plan(chosen, engine_for(chosen))
     say = _changes_of_status(Terminal(stderr=True, quiet=not progress))

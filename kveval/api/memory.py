@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from kveval.config.values import is_there
 from kveval.errors import ConfigError
 from kveval.memory.architecture import read_architecture
 from kveval.memory.budget import make_budget
@@ -32,7 +33,7 @@ def estimate_memory(
     """Sizes the KV cache of a model from its config.json, and counts what fits: ``kveval memory --json``.
 
     Args:
-        model: a checkpoint folder, its config.json, or the name of a demo model.
+        model: a checkpoint folder, a file that holds a config.json under any name, or the name of a demo model.
         memory: memory of one device, such as ``"80GiB"``. Without it, or `cache`, nothing is said about what fits.
         weights: size of the weights over all devices. Default: the size of the checkpoint's files.
         utilization: share of the memory that the engine may use.
@@ -59,9 +60,12 @@ def estimate_memory(
     """
     path = Path(model)
     settings = EngineSettings(device, block_size, batched_tokens, tensor_parallel)
-    found = read_model(path.parent if path.name == "config.json" else path, "MODEL")
-    source = str(found.path / "config.json")
-    files = _weights(found.path, required=memory is not None) if weights is None else None
+    is_file = path.name == "config.json" or (is_there(path) and path.is_file())
+    found = read_model(path.parent, "MODEL", path.name) if is_file else read_model(path, "MODEL")
+    source = str(found.path / (path.name if is_file else "config.json"))
+    # Weights beside a file of another name belong to another model.
+    has_weights = weights is None and (not is_file or path.name == "config.json")
+    files = _weights(found.path, required=memory is not None) if has_weights else None
     if files is not None:
         check_weights(read_architecture(found.config, source), files.tensors, source)
     budget = make_budget(files, tensor_parallel, memory=memory, weights=weights, utilization=utilization, cache=cache)

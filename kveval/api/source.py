@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +12,50 @@ from kveval.config.read import load_config
 from kveval.config.sweep import SweepConfig, validate_config
 from kveval.engines.base import NOTHING_TO_LAUNCH, Installation
 from kveval.engines.registry import find_installation
-from kveval.errors import ConfigError, InfrastructureError
+from kveval.errors import ConfigError, InfrastructureError, RunDirectoryError
 from kveval.run.load_results import LoadVariant
 from kveval.run.manifest import VariantRun
+
+_RUNS = Path("runs")
+_TIME = "%Y%m%d-%H%M%S"
 
 ConfigSource = SweepConfig | Mapping[str, Any] | str | Path
 """A configuration, its keys and values, a YAML file, or the name of a preset such as ``demo``."""
 
 
-def read_config(config: ConfigSource, out: str | Path | None, overrides: Mapping[str, Any]) -> SweepConfig:
-    """Returns the configuration with `overrides`. A file or preset gets a default run directory, ``runs/NAME``.
+def read_config(
+    config: ConfigSource, out: str | Path | None, overrides: Mapping[str, Any], *, resume: bool = False
+) -> SweepConfig:
+    """Returns the configuration with `overrides`. A file or preset gets a default run directory, ``runs/NAME-TIME``.
+
+    Args:
+        resume: the default is the newest run of that name instead.
 
     Raises:
         ConfigError: no such file or preset, or a wrong key or value.
+        RunDirectoryError: there is no run of that name to go on with.
     """
     changes = {**overrides} if out is None else {**overrides, "out": Path(out)}
     if isinstance(config, str | Path):
         read = load_config(str(config), changes)
-        return read if read.out else read.model_copy(update={"out": Path("runs") / Path(config).stem})
+        name = Path(config).stem
+        return read if read.out else read.model_copy(update={"out": _newest(name) if resume else _new(name)})
     keys = config.model_dump(exclude_unset=True) if isinstance(config, SweepConfig) else config
     return validate_config({**keys, **changes})
+
+
+def _new(name: str) -> Path:
+    return _RUNS / f"{name}-{datetime.now().astimezone():{_TIME}}"
+
+
+def _newest(name: str) -> Path:
+    """Returns the newest run of a configuration. The time in their names sorts them."""
+    runs = sorted(path for path in _RUNS.glob("*") if re.fullmatch(rf"{re.escape(name)}-\d{{8}}-\d{{6}}", path.name))
+    if not runs:
+        raise RunDirectoryError(
+            f"--resume: there is no run {_RUNS}/{name}-TIME to go on with; use: --out with its folder"
+        )
+    return runs[-1]
 
 
 def run_folder(config: SweepConfig) -> Path:

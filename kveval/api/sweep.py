@@ -20,6 +20,7 @@ from kveval.load.run import load_stage
 from kveval.measure.interrupt import run_interruptible
 from kveval.measure.plan.describe import describe
 from kveval.measure.plan.growth import EarlierPlan, growth_notes
+from kveval.measure.plan.manifest import manifest_of
 from kveval.measure.plan.plan import Plan, make_plan
 from kveval.measure.progress import BarReporter, LineReporter, Reporter, SilentReporter
 from kveval.measure.sweep import sweep as ask_variants
@@ -64,7 +65,8 @@ def sweep(
 
     Args:
         config: a `SweepConfig`, a mapping of its keys, a YAML file, or the name of a preset.
-        out: the run directory. A file or preset goes to ``runs/NAME`` by default.
+        out: the run directory. A file or preset goes to ``runs/NAME-TIME`` by default,
+            and goes on with the newest of them.
         resume: go on with the run in `out`, and ask only what is missing. More ``samples`` than the run has are added
             to those it has.
         retry_errors: when resuming, ask again what ended as ``engine_error`` or could not be forced.
@@ -86,7 +88,7 @@ def sweep(
         True
         >>> run = kveval.load_run(result.path)
     """
-    chosen = read_config(config, out, overrides)
+    chosen = read_config(config, out, overrides, resume=resume)
     path = run_folder(chosen)
     RunDirectory(path).check_usable(resume=resume)
     console = Terminal(stderr=True, quiet=not progress)
@@ -120,21 +122,25 @@ def plan_sweep(
 
     Raises:
         UsageError: the configuration or the model cannot be used.
+        ResumeError: the run in `out` was made with other inputs.
 
     Example:
         >>> plan = kveval.plan_sweep("nightly.yaml", variants=["bf16", "fp8", "int8"])
         >>> plan["engine_launches"]
         3
     """
-    chosen = read_config(config, out, overrides)
+    chosen = read_config(config, out, overrides, resume=resume)
     earlier = EarlierPlan.of(RunDirectory(chosen.out)) if resume and chosen.out is not None else None
     plan = _plan(chosen, earlier)
     described = {**describe(plan), "prediction": predict_plan(plan, chosen.out).model_dump(mode="json")}
     if earlier is not None and len(plan.growth) > len(earlier.manifest.growth):
         described["notes"] += growth_notes(plan.growth[-1], plan.tasks)
     if chosen.out is not None:
+        run = RunDirectory(chosen.out)
+        if resume and run.exists():
+            manifest_of(run, plan)
         try:
-            RunDirectory(chosen.out).check_usable(resume=resume)
+            run.check_usable(resume=resume)
         except RunDirectoryError as error:
             described["notes"].append(f"nothing could be measured: {error}")
     load = plan.config.load

@@ -29,13 +29,18 @@ app = typer.Typer(
     help="Measures how much long-context accuracy a quantized KV cache costs. kveval starts the real engine with every "
     "cache setting, asks all of them the same questions, and says what was lost.",
 )
-app.add_typer(measure_app)
-app.add_typer(runs_app)
-app.add_typer(memory_app)
-app.add_typer(tasks_app, name="tasks")
-app.add_typer(data_app, name="data")
-app.add_typer(judge_app)
-app.add_typer(load_app)
+_PANELS = {
+    "Plan": (memory_app, tasks_app, data_app),
+    "Measure": (measure_app, load_app),
+    "Decide": (judge_app,),
+    "Inspect": (runs_app,),
+}
+for _panel, _apps in _PANELS.items():
+    for _commands in _apps:
+        for _command in _commands.registered_commands:
+            # Commands of a group of its own, such as `kveval tasks`, are listed under that group.
+            _command.rich_help_panel = None if _commands.info.name else _panel
+        app.add_typer(_commands, rich_help_panel=_panel)
 
 
 def main() -> None:

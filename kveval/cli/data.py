@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kveval.api.data import Download
 
 data_app = typer.Typer(
+    name="data",
     no_args_is_help=False,
     help="List texts and demo models with source, size, licence and place, or fetch them.",
     epilog="Examples:\n\n  kveval data\n\n  kveval data fetch\n\n  kveval data fetch smollm2",

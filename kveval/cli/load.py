@@ -49,7 +49,10 @@ def load(
     aa: Annotated[bool | None, typer.Option("--aa/--no-aa", help="Measure the baseline a second time.")] = None,
     seed: Annotated[str | None, typer.Option(metavar="INTEGER", help="Seed of prompts and arrivals.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Run directory, of a sweep or a new one. Default: runs/CONFIG.")
+        Path | None,
+        typer.Option(
+            help="Run directory, of a sweep or a new one. Default: runs/CONFIG-TIME; with --resume, the newest."
+        ),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with load.json in --out, and measure only what is missing.")

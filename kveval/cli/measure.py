@@ -11,6 +11,7 @@ import kveval
 from kveval.cli.console import STDOUT, print_json
 from kveval.cli.options import AcceptFinding, AsJson, DryRun, IncludePath, Model, Variants, given, lengths, names
 from kveval.errors import UsageError
+from kveval.resources import presets
 
 measure_app = typer.Typer()
 
@@ -18,17 +19,22 @@ measure_app = typer.Typer()
 @measure_app.command(
     epilog="Examples:\n\n"
     "  kveval sweep demo\n\n"
+    "  kveval sweep gpu --model /models/Llama-3.1-8B-Instruct\n\n"
     "  kveval sweep nightly.yaml --out runs/tonight\n\n"
     "  kveval sweep nightly.yaml --variants bf16,fp8 --lengths 16k,64k --tasks niah_multikey --dry-run\n\n"
     "  kveval sweep nightly.yaml --out runs/tonight --resume\n\n"
     "  kveval sweep nightly.yaml --out runs/tonight --resume --samples 400"
 )
 def sweep(
-    config: Annotated[str, typer.Argument(help="A YAML file, or the name of a preset such as 'demo'.")],
+    config: Annotated[str, typer.Argument(help=f"A YAML file, or a preset: {', '.join(presets())}.")],
     model: Model = None,
     variants: Variants = None,
     context_lengths: Annotated[
-        str | None, typer.Option("--lengths", help="Context lengths in tokens, such as 4k,16k (k = 1024).")
+        str | None,
+        typer.Option(
+            "--lengths",
+            help="Context lengths in tokens, such as 4k,16k (k = 1024). Default: 4k, 16k, 64k, up to the window.",
+        ),
     ] = None,
     tasks: Annotated[
         str | None, typer.Option(help="Task names ('kveval tasks' lists them), lm_eval:NAME, or prompts.jsonl.")
@@ -36,7 +42,9 @@ def sweep(
     include_path: IncludePath = None,
     samples: Annotated[str | None, typer.Option(metavar="INTEGER", help="Samples per task and context length.")] = None,
     seed: Annotated[str | None, typer.Option(metavar="INTEGER", help="Seed of all samples.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Run directory. Default: runs/CONFIG.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Run directory. Default: runs/CONFIG-TIME; with --resume, the newest.")
+    ] = None,
     resume: Annotated[
         bool,
         typer.Option(

@@ -42,34 +42,37 @@ def policy_flags(*, without: Collection[str] = ()) -> Callable[[Callable[..., No
 
 def _flag(key: str) -> inspect.Parameter:
     field = Policy.model_fields[key]
-    kind = next((kind for kind in (float, int, bool) if _is_of(field.annotation, kind)), str)
-    annotation = Annotated[kind | None, typer.Option(help=field.description)]  # type: ignore[valid-type]
+    # The policy reads the values itself, so that a flag takes what the key takes, such as 2pt.
+    option = typer.Option(
+        help=field.description, metavar=_metavar(field.annotation), show_default=_default(field.default)
+    )
+    annotation = Annotated[str | None, option]
     return inspect.Parameter(key, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation)
 
 
-def _is_of(annotation: Any, kind: type) -> bool:
-    """Tells whether an annotation is `kind`, or `kind` or None."""
-    return annotation is kind or (type(None) in get_args(annotation) and kind in _plain(get_args(annotation)))
+def _default(value: Any) -> str:
+    return f"the run's, or {value}" if value not in (None, {}) else "the run's"
 
 
-def _plain(annotations: tuple[Any, ...]) -> list[Any]:
-    return [get_args(one)[0] if get_origin(one) is Annotated else one for one in annotations]
+def _metavar(annotation: Any) -> str:
+    """Returns what a flag's value is called in ``--help``."""
+    if get_origin(annotation) is Literal:
+        return "|".join(get_args(annotation))
+    if get_origin(annotation) is dict:
+        return "NAME=TIER,..." if get_origin(get_args(annotation)[1]) is Literal else "NAME=NUMBER,..."
+    return "NUMBER"
 
 
-def _value(key: str, given: Any) -> Any:
-    if get_origin(Policy.model_fields[key].annotation) is not dict:
+def _value(key: str, given: str) -> Any:
+    annotation = Policy.model_fields[key].annotation
+    if get_origin(annotation) is not dict:
         return given
-    _, kind = get_args(Policy.model_fields[key].annotation)
-    is_number = get_origin(kind) is not Literal
-    flag = f"--{key.replace('_', '-')}"
-    values: dict[str, Any] = {}
+    values: dict[str, str] = {}
     for part in given.split(","):
         name, is_pair, value = part.partition("=")
-        try:
-            values[name.strip()] = float(value) if is_number else value.strip()
-        except ValueError:
-            is_pair = ""
         if not is_pair:
-            form, example = ("NAME=NUMBER", "needle=0.01,code=0.05") if is_number else ("NAME=TIER", "code=advisory")
-            raise UsageError(f"{flag}: {part!r} is not {form}; use for example {example}")
+            form = _metavar(annotation).removesuffix(",...")
+            example = "code=advisory" if form == "NAME=TIER" else "needle=0.01,code=0.05"
+            raise UsageError(f"--{key.replace('_', '-')}: {part!r} is not {form}; use for example {example}")
+        values[name.strip()] = value.strip()
     return values

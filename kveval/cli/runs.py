@@ -44,16 +44,26 @@ def report(
 
 
 @runs_app.command(
-    epilog="Examples:\n\n  kveval show runs/demo 3f0c9a1be2d45c77\n\n  kveval show runs/demo 3f0c9a --json"
+    epilog="Examples:\n\n"
+    "  kveval show runs/demo 3f0c9a1be2d45c77\n\n"
+    "  kveval show runs/demo 3f0c9a --prompt > prompt.txt\n\n"
+    "  kveval show runs/demo 3f0c9a --json"
 )
 def show(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
     sample_id: Annotated[str, typer.Argument(help="A sample id, or a beginning that only one sample has.")],
+    only_prompt: Annotated[
+        bool, typer.Option("--prompt", help="Print the prompt alone, byte for byte as it was asked.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print prompt, token ids and every answer as JSON.")] = False,
 ) -> None:
-    """Print the full prompt of one sample, byte for byte as it was asked."""
+    """Print one sample: its full prompt, and what every variant answered."""
+    from kveval.report.terminal.sample import answers_text
+
     asked = kveval.show_sample(run, sample_id)
     if as_json:
         print_json(asked.document())
-    else:
-        print_exactly(asked.text)
+        return
+    print_exactly(asked.text)
+    if not only_prompt:
+        print_exactly(f"\n\n{answers_text(asked.row, asked.records)}")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kveval.tasks.task_files import TaskInfo
 
 tasks_app = typer.Typer(
+    name="tasks",
     no_args_is_help=False,
     help="List tasks, or print one real prompt.",
     epilog="Examples:\n\n  kveval tasks\n\n  kveval tasks --include-path my_tasks\n\n"

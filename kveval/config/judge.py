@@ -3,14 +3,39 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from kveval.config.values import StrictModel
 
-Margin = Annotated[float, Field(gt=0, lt=1)]
+_POINTS = re.compile(r"([0-9.]+) ?(?:%|pt|pts|points?)")
+
+
+def parse_margin(value: Any) -> float:
+    """Returns the share that ``0.02``, ``"0.02"``, ``"2pt"`` or ``"2%"`` mean.
+
+    Raises:
+        ValueError: anything else, also a bare ``2``, which may mean points.
+    """
+    text = str(value).strip()
+    points = _POINTS.fullmatch(text)
+    try:
+        share = float(points[1]) / 100 if points else float(text)
+    except ValueError:
+        share = math.nan
+    if isinstance(value, bool) or not 0 < share < 1:
+        number = f"{share:g}" if not points and 1 <= share < 100 else "2"
+        raise ValueError(
+            f"{value!r} is no margin between 0 and 1; use for {number} points: {float(number) / 100:g}, {number}pt "
+            f"or {number}%"
+        )
+    return share
+
+
+Margin = Annotated[float, BeforeValidator(parse_margin)]
 
 
 class Policy(StrictModel):
@@ -19,7 +44,7 @@ class Policy(StrictModel):
     Each field is a key of ``judge:`` in a sweep configuration, and a flag of `kveval gate` and `kveval recommend`.
     """
 
-    margin: Annotated[Margin, Field(description="Largest loss accepted, such as 0.02 for 2 points.")] = 0.02
+    margin: Annotated[Margin, Field(description="Largest loss accepted: 2pt, 2% and 0.02 all mean 2 points.")] = 0.02
     margin_relative: Annotated[
         Margin | None,
         Field(

@@ -36,6 +36,10 @@ def load_config(source: str, overrides: Mapping[str, Any] | None = None) -> Swee
             {key: value for key, value in task.items() if key not in settled} if isinstance(task, Mapping) else task
             for task in tasks
         ]
+    if not (data.get("model") or overrides.get("model")):
+        raise ConfigError(
+            f"{source}: model: required, not given; use --model with a folder of a Hugging Face checkpoint"
+        )
     return validate_config({**data, **overrides}, source)
 
 

@@ -60,7 +60,7 @@ class SweepConfig(StrictModel):
     """Everything that decides a sweep.
 
     Attributes:
-        context_lengths: required unless every task has fixed prompts or its own lengths.
+        context_lengths: by default 4K, 16K, 64K and so on, up to what the window of the model holds.
         samples: per cell.
         questions_per_haystack: samples that share one context and its prefill. ``auto`` chooses what gives most
             certainty for the time of each cell, by its length and by earlier runs of the model beside the new one.
@@ -111,13 +111,6 @@ class SweepConfig(StrictModel):
         check_listed_once("variants", [variant.name for variant in self.variants])
         check_listed_once("tasks", [task.name for task in self.tasks])
         check_listed_once("context_lengths", self.context_lengths)
-        return self
-
-    @model_validator(mode="after")
-    def _every_task_has_lengths(self) -> SweepConfig:
-        without = any(not (task.has_fixed_prompts or task.context_lengths) for task in self.tasks)
-        if without and not self.context_lengths:
-            raise ValueError("context_lengths: required, not given; use tokens such as 4096, 4k (= 4096) or 1m")
         return self
 
     @model_validator(mode="after")

@@ -143,8 +143,13 @@ def policy_of(manifest: Manifest, overrides: Mapping[str, Any] | None = None) ->
     configured = manifest.config.get("judge") or {}
     if not isinstance(configured, Mapping):
         raise ConfigError(f"judge: {configured!r} is not a mapping of keys to values")
+    return check_policy(with_overrides(configured, overrides or {}))
+
+
+def check_policy(values: Mapping[str, Any]) -> Policy:
+    """Returns the policy of these keys. Raises ConfigError: an unknown key, or a value that is not allowed."""
     try:
-        return Policy.model_validate(with_overrides(configured, overrides or {}))
+        return Policy.model_validate(values)
     except ValidationError as error:
         raise ConfigError(explain(error, Policy, within="judge")) from error
 

@@ -56,11 +56,12 @@ class Model:
         return self.weight_bytes // 2
 
 
-def read_model(path: Path, key: str = "model") -> Model:
+def read_model(path: Path, key: str = "model", config_name: str = "config.json") -> Model:
     """Reads the checkpoint in a folder, or a demo model by its name.
 
     Args:
         key: the key of the configuration that names the checkpoint, for messages.
+        config_name: the file of the folder that describes the model.
 
     Raises:
         ConfigError: `path` is not a checkpoint folder.
@@ -70,7 +71,7 @@ def read_model(path: Path, key: str = "model") -> Model:
         path = path.expanduser()
         if str(path) in DEMO_MODELS and not path.exists():
             path = demo_model(str(path))
-        config_path = path / "config.json"
+        config_path = path / config_name
         if not config_path.exists():
             what = "has no config.json" if path.is_dir() else "is not a folder"
             raise ConfigError(

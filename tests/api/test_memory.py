@@ -35,3 +35,12 @@ def test_what_fits_is_counted_where_memory_is_given(model: Path) -> None:
 def test_a_wrong_format_is_named(model: Path) -> None:
     with pytest.raises(UsageError, match="fp9"):
         kveval.estimate_memory(model, formats=["fp9"])
+
+
+def test_a_config_of_any_name_is_read_without_the_weights_beside_it(model: Path) -> None:
+    sizes = kveval.estimate_memory(model, cache="4GiB", lengths=[4096])
+    (model / "config.json").rename(model / "llama.json")
+    (model / "model.safetensors").write_bytes(b"of another model")
+    assert kveval.estimate_memory(model / "llama.json", cache="4GiB", lengths=[4096]) == sizes
+    with pytest.raises(UsageError, match="--weights"):
+        kveval.estimate_memory(model / "llama.json", memory="80GiB")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from kveval.api import source
 from kveval.api.source import engine_for, incomplete, read_config, untrusted
 from kveval.config.sweep import validate_config
 from kveval.engines.base import NOTHING_TO_LAUNCH
-from kveval.errors import ConfigError, InfrastructureError
+from kveval.errors import ConfigError, InfrastructureError, RunDirectoryError
 from kveval.run.manifest import VariantRun
 
 
@@ -33,16 +34,29 @@ def test_keys_without_a_run_directory_are_refused(keys: dict[str, Any]) -> None:
         kveval.sweep(keys)
 
 
-def test_the_default_run_directory_is_named_after_the_file(keys: dict[str, Any], tmp_path: Path) -> None:
+def test_the_default_run_directory_is_named_after_the_file_and_the_time(
+    keys: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import yaml
 
+    monkeypatch.chdir(tmp_path)
     path = tmp_path / "nightly.yaml"
     path.write_text(yaml.safe_dump(keys))
-    assert read_config(path, None, {}).out == Path("runs/nightly")
+    assert re.fullmatch(r"runs/nightly-\d{8}-\d{6}", str(read_config(path, None, {}).out))
+    assert re.fullmatch(r"runs/demo-\d{8}-\d{6}", str(read_config("demo", None, {}).out))
     assert read_config(path, "flag", {}).out == Path("flag")
     path.write_text(yaml.safe_dump(keys | {"out": "elsewhere"}))
     assert read_config(path, None, {}).out == Path("elsewhere")
-    assert read_config("demo", None, {}).out == Path("runs/demo")
+
+
+def test_without_a_folder_the_newest_run_of_that_name_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RunDirectoryError, match="no run runs/demo-TIME to go on with; use: --out"):
+        read_config("demo", None, {}, resume=True)
+    for name in ("demo-20261130-235959", "demo-20261201-000001", "demo-float32-20261202-000001", "demo-other", "demo"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    assert read_config("demo", None, {}, resume=True).out == Path("runs/demo-20261201-000001")
+    assert read_config("demo", "given", {}, resume=True).out == Path("given")
 
 
 def test_what_is_incomplete_is_named_with_its_reason() -> None:

@@ -49,7 +49,7 @@ def config(
         given = {
             "model": str(checkpoint), "variants": ["bf16", "fp8"], "context_lengths": [512], "tasks": ["niah_single"],
             "samples": 4, "questions_per_haystack": 2, "haystack": "generated", "aa_share": 0.0,
-            "cold_check": 0,
+            "cold_check": 0, "out": "runs/nightly",
         }  # fmt: skip
         path = tmp_path / "nightly.yaml"
         path.write_text(yaml.safe_dump(given | changes))

@@ -12,8 +12,11 @@ from support.make_run import BAD, GOOD, make_run
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--margin", "0"], "judge.margin: 0.0 is not allowed"),
-        (["--confidence", "1"], "judge.confidence: 1.0 is not allowed"),
+        (["--margin", "0"], "judge.margin: '0' is no margin between 0 and 1; use for 2 points: 0.02, 2pt or 2%"),
+        (["--margin", "2"], "judge.margin: '2' is no margin between 0 and 1; use for 2 points: 0.02, 2pt or 2%"),
+        (["--margin", "1.5"], "use for 1.5 points: 0.015, 1.5pt or 1.5%"),
+        (["--margins", "needle=much"], "judge.margins.needle: 'much' is no margin between 0 and 1"),
+        (["--confidence", "1"], "judge.confidence: '1' is not allowed"),
         (["--undecided", "ignore"], "judge.undecided: 'ignore' is not allowed"),
         (["--margins", "needle"], "is not NAME=NUMBER"),
         (["--margins", "nedle=0.1"], "did you mean 'needle'?"),
@@ -22,9 +25,12 @@ from support.make_run import BAD, GOOD, make_run
 )
 def test_bad_flags_are_usage(tmp_path: Path, flags: list[str], message: str) -> None:
     path = make_run(tmp_path / "run", answers=GOOD)
+    kveval("gate", path)
+    before = {file: file.read_bytes() for file in path.iterdir() if file.is_file()}
     result = kveval("gate", path, *flags)
     assert result.code == 2
     assert message in result.text
+    assert {file: file.read_bytes() for file in path.iterdir() if file.is_file()} == before
 
 
 def test_a_bad_policy_in_the_run_is_usage(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def config(
     path = tmp_path / "nightly.yaml"
     given = {
         "model": str(checkpoint), "variants": ["bf16", "fp8", "int8"], "context_lengths": [512],
-        "tasks": ["niah_single"], "haystack": "generated",
+        "tasks": ["niah_single"], "haystack": "generated", "out": "runs/nightly",
         "load": {"requests": 3, "output_tokens": 5, "prompt_lengths": [64], "warmup_requests": 1},
     }  # fmt: skip
     path.write_text(yaml.safe_dump(given))

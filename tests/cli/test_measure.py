@@ -219,6 +219,10 @@ def test_a_run_cannot_go_on_with_another_configuration(
     before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
     result = kveval("sweep", config(seed=3), "--out", tmp_path / "run", "--resume")
     refused(result, "--resume: seed was 0 in this run and is 3 now")
+    # A dry run refuses what the sweep refuses.
+    result = kveval("sweep", config(seed=3), "--out", tmp_path / "run", "--resume", "--dry-run")
+    refused(result, "--resume: seed was 0 in this run and is 3 now")
+    assert kveval("sweep", config(), "--out", tmp_path / "run", "--resume", "--dry-run")[0] == 0
     assert {path.name for path in before if before[path] != path.read_bytes()} <= {"lock"}
 
 

@@ -67,7 +67,13 @@ def test_the_prompt_of_a_sample_is_printed_as_it_was_asked(
         "bf16": "correct",
         "fp8": "correct",
     }
-    assert kveval("show", "runs/nightly", row.sample_id[:12]) == (0, shown["prompt"], "")
+    assert kveval("show", "runs/nightly", row.sample_id[:12], "--prompt") == (0, shown["prompt"], "")
+    code, out, _ = kveval("show", "runs/nightly", row.sample_id[:12])
+    assert code == 0
+    assert out.startswith(shown["prompt"])
+    for name, answer in shown["answers"].items():
+        assert f"{name}: correct, score 1.000" in out
+        assert answer["output"] in out.removeprefix(shown["prompt"])
 
 
 def test_a_sample_that_is_not_in_the_run(kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kveval.config.judge import Policy
+from kveval.config.judge import Policy, parse_margin
 
 
 def test_the_former_name_of_a_key_is_still_read() -> None:
@@ -44,3 +44,19 @@ def test_a_relative_margin_is_taken_of_each_family_and_holds_beside_margins_of_f
 
 def test_a_family_without_a_baseline_score_is_held_to_the_absolute_margin() -> None:
     assert Policy(margin_relative=0.05).margin_over({"needle": 5}, {}) == Policy().margin
+
+
+@pytest.mark.parametrize("written", [0.02, "0.02", "2pt", "2 points", "2%", " 2pts ", ".02"])
+def test_a_margin_is_a_share_or_says_that_it_is_points(written: object) -> None:
+    assert parse_margin(written) == 0.02
+
+
+@pytest.mark.parametrize(
+    ("written", "use"),
+    [(2, "0.02, 2pt or 2%"), ("1.5", "0.015, 1.5pt or 1.5%"), (0, "0.02"), (True, "0.02"), ("nan", "0.02"),
+     ("100%", "0.02"), ("1e400", "0.02"), ("2..pt", "0.02"), ([], "0.02")],
+)  # fmt: skip
+def test_a_margin_that_could_mean_two_things_says_how_to_write_it(written: object, use: str) -> None:
+    with pytest.raises(ValueError, match="is no margin between 0 and 1; use for") as caught:
+        parse_margin(written)
+    assert use in str(caught.value)

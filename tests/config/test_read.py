@@ -16,8 +16,14 @@ def write(path: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize("name", sorted(presets()))
-def test_every_preset_is_valid(name: str) -> None:
-    assert load_config(name).variants
+def test_every_preset_is_valid_once_it_has_a_model(name: str) -> None:
+    overrides = {} if name.startswith("demo") else {"model": Path("m")}
+    assert load_config(name, overrides).baseline in [variant.name for variant in load_config(name, overrides).variants]
+
+
+def test_a_preset_for_any_model_says_how_to_name_one() -> None:
+    with pytest.raises(ConfigError, match="gpu: model: required, not given; use --model with a folder"):
+        load_config("gpu")
 
 
 def test_a_model_path_is_meant_from_the_file_it_stands_in(tmp_path: Path) -> None:

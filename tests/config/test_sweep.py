@@ -63,7 +63,7 @@ def test_bad_values_are_named_in_one_line(changes: dict[str, Any], message: str)
     assert caught.value.exit_code == 2
 
 
-@pytest.mark.parametrize("key", ["model", "variants", "tasks", "context_lengths"])
+@pytest.mark.parametrize("key", ["model", "variants", "tasks"])
 def test_what_is_required(key: str) -> None:
     with pytest.raises(ConfigError, match=f"configuration: {key}: required, not given"):
         validate_config({name: value for name, value in MINIMAL.items() if name != key})

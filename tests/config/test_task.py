@@ -24,14 +24,6 @@ def test_a_file_is_a_task_named_by_its_stem() -> None:
     assert (third.name, third.samples) == ("mine", 3)
 
 
-def test_only_generated_tasks_need_context_lengths() -> None:
-    assert config({"file": "p.jsonl"}, "lm_eval:gsm8k").context_lengths == []
-    assert config({"name": "niah_single", "context_lengths": ["4k"]}).context_lengths == []
-    for tasks in (["niah_single"], ["p.jsonl", "niah_single"]):
-        with pytest.raises(ConfigError, match="context_lengths: required, not given"):
-            config(*tasks)
-
-
 @pytest.mark.parametrize(
     ("task", "says"),
     [

@@ -19,7 +19,8 @@ class Settling:
 
     Attributes:
         questions_high, contexts_high: None if there is no useful upper end.
-        samples_per_cell: that a cell has then, if the difference and its variance are those seen.
+        samples_per_cell: that a cell has then, if the difference and its variance are those seen. Without an upper end,
+            twice those of the run at most, or the least that can decide.
         command: adds them to the run. None for answers that are not of one run.
     """
 
@@ -33,7 +34,7 @@ class Settling:
     def __str__(self) -> str:
         low, high = self.questions_low, self.questions_high
         if high is None or self.contexts_high is None:
-            size = f"at least {low:,} more questions ({self.contexts_low:,} more contexts)"
+            size = f"{low:,} more questions ({self.contexts_low:,} more contexts), perhaps many more,"
         elif self.contexts_low <= 1:
             size = f"up to {high:,} more questions ({self.contexts_high:,} more contexts)"
         else:
@@ -60,8 +61,11 @@ def _of_row(row: Comparison, run: Path | None) -> Settling | None:
     def contexts(questions: int) -> int:
         return math.ceil(questions / per_context)
 
-    aimed = more.likely if more.likely is not None else more.low
-    aimed = min(aimed, more.high) if more.high is not None else max(aimed, more.low)
+    if more.high is None:
+        # A loss near the margin may take any number. Twice the run is a step after which one knows more.
+        aimed = max(more.low, difference.n)
+    else:
+        aimed = min(more.likely if more.likely is not None else more.low, more.high)
     per_cell = math.ceil((difference.clusters + contexts(aimed)) / row.cells) * math.ceil(per_context)
     command = f"kveval sweep CONFIG --out {shlex.quote(str(run))} --resume --samples {per_cell}" if run else None
     return Settling(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kveval.config.judge import Policy
-from kveval.errors import InternalError, UsageError, nearest
+from kveval.errors import ConfigError, InternalError, UsageError, nearest
 from kveval.judge.blessed.against_blessed import changes, check_comparable, pairs_with_blessed
 from kveval.judge.blessed.bless import Blessed, load_blessed
 from kveval.judge.comparison.judgement import Judgement, judge_run
@@ -64,7 +64,7 @@ def gate(path: Path, *, against: Path | None = None, overrides: Mapping[str, Any
         for family in (overrides or {}).get(key, {}):
             if family not in families:
                 what = key.removesuffix("s")
-                raise UsageError(f"{what} of {family!r}: this run has no such family; {nearest(family, families)}")
+                raise ConfigError(f"{what} of {family!r}: this run has no such family; {nearest(family, families)}")
     blessed = load_blessed(against) if against else None
     blessed_pairs: list[VariantPair] = []
     if blessed:

@@ -105,22 +105,30 @@ def _warnings(
             "judge.margin_relative: the baseline's score is not known yet, so this prediction holds for the other "
             "margins only; a low score makes a pass harder"
         )
-    doubtful = [row for row in rows if row.chance_to_pass < _UNLIKELY]
-    for row in doubtful:
-        of_row = [c for c in cells if c.kind == row.evidence and row.context_length in (None, c.context_length)]
-        place = "overall" if row.context_length is None else f"at {row.context_length:,} tokens"
-        points, size = f"{100 * row.margin:g} points", f"{row.questions:,} questions about {row.contexts:,} contexts"
-        fewest = fewest_clusters(policy.confidence)
-        if row.contexts < fewest:
-            problem = f"cannot pass: {size}, and a pass needs at least {fewest} contexts"
-        elif not row.can_pass:
-            problem = f"cannot pass at a margin of {points} with {size}, whatever they answer"
-        else:
-            problem = (
-                f"will probably end undecided at a margin of {points} with {size}: a pass has a chance of "
-                f"{row.chance_to_pass:.0%} even if nothing is lost"
-            )
-        yield f"{place}: {problem}; {_change(row, of_row, known[of_row[0].kind], policy)}"
+    places: dict[str, list[str]] = {}
+    for row in rows:
+        if row.chance_to_pass < _UNLIKELY:
+            place = "overall" if row.context_length is None else f"at {row.context_length:,} tokens"
+            places.setdefault(_doubt(row, cells, known, policy), []).append(place)
+    for doubt, where in places.items():
+        yield f"{', '.join(where)}: {doubt}"
+
+
+def _doubt(row: PredictedRow, cells: Sequence[PlannedCell], known: Mapping[Kind, KnownSpread], policy: Policy) -> str:
+    """Returns why a row will probably not pass, and what to change."""
+    of_row = [c for c in cells if c.kind == row.evidence and row.context_length in (None, c.context_length)]
+    points, size = f"{100 * row.margin:g} points", f"{row.questions:,} questions about {row.contexts:,} contexts"
+    fewest = fewest_clusters(policy.confidence)
+    if row.contexts < fewest:
+        problem = f"cannot pass: {size}, and a pass needs at least {fewest} contexts"
+    elif not row.can_pass:
+        problem = f"cannot pass at a margin of {points} with {size}, whatever they answer"
+    else:
+        problem = (
+            f"will probably end undecided at a margin of {points} with {size}: a pass has a chance of "
+            f"{row.chance_to_pass:.0%} even if nothing is lost"
+        )
+    return f"{problem}; {_change(row, of_row, known[of_row[0].kind], policy)}"
 
 
 def _change(row: PredictedRow, cells: Sequence[PlannedCell], known: KnownSpread, policy: Policy) -> str:

@@ -20,7 +20,7 @@ from kveval.measure.plan.prompts import Route, plan_prompts
 from kveval.measure.plan.references import PlannedReferences, plan_references
 from kveval.measure.plan.samples import fixed_counts, plan_samples
 from kveval.measure.plan.sharing import engines_of, prefills_to_share, sharing_findings
-from kveval.measure.plan.tasks import check_lengths, plan_cells, plan_tasks
+from kveval.measure.plan.tasks import check_lengths, plan_cells, plan_tasks, with_lengths
 from kveval.measure.plan.variants import flags_of, plan_variants
 from kveval.measure.questions.choose import ClusteringOf, careful_clustering, choose_questions, kept_number
 from kveval.models.checkpoint import Model
@@ -149,6 +149,7 @@ def make_plan(
     variants = plan_variants(config, installation)
     variants.check_launches()
     tasks = plan_tasks(config)
+    config = with_lengths(config, tasks, variants.limits)
     check_lengths(config, tasks, variants.limits)
     questions = choose_questions(config, tasks, variants.model.path, installation.device.kind, manifest, clustering_of)
     cells = plan_cells(config, tasks, questions)

@@ -8,13 +8,16 @@ from dataclasses import dataclass, replace
 from kveval.config.sweep import SweepConfig
 from kveval.config.task import AUTO, TaskConfig
 from kveval.engines.smoke import OUTPUT_TOKENS
-from kveval.errors import ConfigError, nearest
-from kveval.measure.plan.limits import TokenLimit
+from kveval.errors import ConfigError, PlanError, nearest
+from kveval.measure.plan.limits import SPARE_TOKENS, TokenLimit
 from kveval.run.manifest import ChosenQuestions
 from kveval.tasks.external.fixed_prompts import FixedPromptTask, with_output_tokens
 from kveval.tasks.loader import load_tasks
 from kveval.tasks.task import Cell, Task
 from kveval.tasks.task_files import list_tasks
+
+# Divergence and references write more than the shortest answers.
+_LEAST_OUTPUT_TOKENS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,31 @@ def _fixed_prompt_tasks(config: SweepConfig) -> list[FixedPromptTask]:
             raise ConfigError(f"tasks: {one.task.name} is listed twice; list every task once")
         found[one.task.name] = with_output_tokens(one, entry.output_tokens)
     return list(found.values())
+
+
+def with_lengths(config: SweepConfig, tasks: PlannedTasks, limits: Sequence[TokenLimit]) -> SweepConfig:
+    """Returns the configuration with `context_lengths`, where it has none and a task needs them.
+
+    They are 4K, 16K, 64K and so on, and the longest that leaves room for every output.
+
+    Raises:
+        PlanError: no length leaves room.
+    """
+    open_tasks = [task for entry, task in tasks.generated if not entry.context_lengths]
+    if config.context_lengths or not open_tasks:
+        return config
+    output = max(_LEAST_OUTPUT_TOKENS, *(task.max_output_tokens for task in open_tasks))
+    # Without a known window, vLLM assumes this one.
+    window = min((limit.tokens for limit in limits), default=2048)
+    longest = (window - output - SPARE_TOKENS) // 1024 * 1024
+    if longest <= 0:
+        raise PlanError(
+            f"context_lengths: required, not given: a window of {window} tokens with an output of {output} holds no "
+            "usual length; use tokens such as 512, 4k (= 4096) or 1m"
+        )
+    # A length close to the longest would cost as much as it, and tell nothing more.
+    shorter = [4096 * 4**step for step in range(6) if 1.5 * 4096 * 4**step <= longest]
+    return config.model_copy(update={"context_lengths": [*shorter, longest]})
 
 
 def check_lengths(config: SweepConfig, tasks: PlannedTasks, limits: Sequence[TokenLimit]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from kveval.config.read import load_config
 from kveval.errors import (
+    ConfigError,
     FileAccessError,
     InfrastructureError,
     InternalError,
@@ -20,7 +21,7 @@ from kveval.errors import (
 )
 from kveval.judge.blessed.bless import bless
 from kveval.judge.gate.gate import Gate, gate
-from kveval.judge.run_data import with_overrides
+from kveval.judge.run_data import check_policy, with_overrides
 from kveval.report.documents.verdict import no_verdict, verdict
 from kveval.report.files.junit import junit, junit_of_error
 from kveval.report.files.markdown import markdown, markdown_of_error
@@ -42,19 +43,22 @@ def decide(
     """Judges `run` and writes junit.xml, summary.md and verdict.json into `out`, the run directory by default.
 
     It also writes them if nothing could be judged, so that no older verdict is left standing. For `config` and
-    `overrides`, see `policy_given`.
+    `overrides`, see `policy_given`. A mistake in them is the caller's, and writes nothing.
 
     Raises:
+        ConfigError: `config` or `overrides` are wrong.
         KvevalError: nothing could be judged; see `kveval.judge.gate.gate`.
         InternalError: kveval itself failed, which says nothing about the run.
     """
     folder = out or run
+    policy = policy_given(config, overrides)
     try:
         with _own_failures(run):
-            judged = gate(run, against=against, overrides=policy_given(config, overrides))
+            judged = gate(run, against=against, overrides=policy)
             document, junit_xml, summary_md = verdict(judged), junit(judged), markdown(judged)
     except KvevalError as error:
-        if out is not None or run.is_dir():
+        is_callers = bool(policy) and isinstance(error, ConfigError)
+        if not is_callers and (out is not None or run.is_dir()):
             with contextlib.suppress(StorageError):
                 _write(folder, no_verdict(error, str(run)), junit_of_error(error), markdown_of_error(error))
         raise
@@ -76,8 +80,13 @@ def _own_failures(run: Path) -> Iterator[None]:
 
 
 def policy_given(config: str | None, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the keys that replace those of the run's policy: those of the sweep configuration, then `overrides`."""
-    return with_overrides(load_config(config).judge.model_dump() if config else {}, overrides)
+    """Returns the keys that replace those of the run's policy: those of the sweep configuration, then `overrides`.
+
+    Raises:
+        ConfigError: a key or value is wrong.
+    """
+    given = with_overrides(load_config(config).judge.model_dump() if config else {}, overrides)
+    return check_policy(given).model_dump(exclude_unset=True)
 
 
 def bless_run(run: Path, out: Path) -> Gate:

@@ -21,6 +21,7 @@ _TOTALS = (
     "of_them_without_prefix_cache", "of_them_forced",
     "prefill_tokens_without_prefix_cache",
 )  # fmt: skip
+_LABELS = {"context_length": "context", "kv_cache_dtype": "cache dtype"}
 _TEXT_COLUMNS = {
     "task",
     "haystack",
@@ -38,7 +39,7 @@ def plan_table(plan: Mapping[str, Any]) -> RenderableType:
     """Returns the tables of a plan, as `kveval.plan_sweep` returns it."""
     head = Table(show_header=False, box=None)
     for key in _HEAD:
-        head.add_row(key, str(plan[key]))
+        head.add_row(key.replace("_", " "), str(plan[key]))
     launched = plan["engine_launches"] > 0
     title = "variants, one engine launch each" if launched else "variants, each on a server that already runs"
     where = "emulates" if launched else "endpoint"
@@ -53,7 +54,8 @@ def plan_table(plan: Mapping[str, Any]) -> RenderableType:
 def _rows(title: str, columns: tuple[str, ...], rows: list[dict[str, Any]]) -> Table:
     table = Table(title=title, title_justify="left")
     for column in columns:
-        table.add_column(column, overflow="fold", justify="left" if column in _TEXT_COLUMNS else "right")
+        label = _LABELS.get(column, column.replace("_", " "))
+        table.add_column(label, overflow="fold", justify="left" if column in _TEXT_COLUMNS else "right")
     for row in rows:
         table.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
     return table

@@ -22,9 +22,10 @@ def test_two_haystacks_a_length_warn_and_say_what_to_change() -> None:
     found = predicted(cells(2))
     assert [(row.context_length, row.can_pass) for row in found.rows] == [(2048, False), (8192, False), (None, False)]
     assert found.warnings[0].startswith(
-        "at 2,048 tokens: cannot pass: 20 questions about 2 contexts, and a pass needs at least 6 contexts; use samples"
+        "at 2,048 tokens, at 8,192 tokens: cannot pass: 20 questions about 2 contexts, and a pass needs at least 6 "
+        "contexts; use samples"
     )
-    assert len(found.warnings) == 3
+    assert [warning.partition(":")[0] for warning in found.warnings] == ["at 2,048 tokens, at 8,192 tokens", "overall"]
 
 
 def test_what_is_advised_is_enough() -> None:

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from support.sweeps import Planner
 
-from kveval.errors import ConfigError
+from kveval.errors import ConfigError, PlanError
+from kveval.measure.plan.limits import TokenLimit
+from kveval.measure.plan.tasks import plan_tasks, with_lengths
 
 
 def test_margins_of_families_that_are_not_asked_tonight_are_fine(plan_of: Planner) -> None:
@@ -64,3 +66,44 @@ def test_rows_of_ones_own_may_have_it_too(plan_of: Planner, tmp_path: Path) -> N
 def test_an_output_budget_is_a_number_of_tokens(plan_of: Planner, value: object) -> None:
     with pytest.raises(ConfigError, match="output_tokens"):
         plan_of(tasks=[{"name": "niah_single", "output_tokens": value}])
+
+
+@pytest.mark.parametrize(
+    ("window", "lengths"),
+    [
+        (2048, [1024]),
+        (8192, [4096, 7168]),
+        (16_384, [4096, 15_360]),
+        (32_768, [4096, 16_384, 31_744]),
+        (131_072, [4096, 16_384, 65_536, 130_048]),
+        (1 << 20, [4096, 16_384, 65_536, 262_144, (1 << 20) - 1024]),
+    ],
+)
+def test_lengths_that_nobody_gave_fill_the_window(plan_of: Planner, window: int, lengths: list[int]) -> None:
+    config = plan_of().config.model_copy(update={"context_lengths": []})
+    found = with_lengths(config, plan_tasks(config), [TokenLimit("a", window), TokenLimit("b", 1 << 30)])
+    assert found.context_lengths == lengths
+
+
+def test_lengths_leave_room_for_the_longest_output(plan_of: Planner) -> None:
+    config = plan_of(tasks=[{"name": "niah_single", "output_tokens": 1500}]).config
+    config = config.model_copy(update={"context_lengths": []})
+    assert with_lengths(config, plan_tasks(config), [TokenLimit("a", 8192)]).context_lengths == [4096, 6144]
+    with pytest.raises(
+        PlanError, match="context_lengths: required, not given: a window of 2048 tokens with an output of"
+    ):
+        with_lengths(config, plan_tasks(config), [])
+
+
+def test_lengths_that_are_given_stay(plan_of: Planner) -> None:
+    assert (
+        plan_of(tasks=[{"name": "niah_single", "context_lengths": [512]}], context_lengths=[]).config.context_lengths
+        == []
+    )
+    given = plan_of(context_lengths=[512]).config
+    assert with_lengths(given, plan_tasks(given), []) is given
+
+
+def test_a_plan_without_lengths_keeps_those_it_chose(plan_of: Planner) -> None:
+    plan = plan_of(context_lengths=[])
+    assert plan.config.context_lengths == sorted({cell.context_length for cell in plan.cells}) != []

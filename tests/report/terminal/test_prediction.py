@@ -26,8 +26,8 @@ def test_rows_variances_and_warnings_are_shown() -> None:
         "83%",
         "6.1",
         "12,345",
-        "1 points (80%)",
-        "cannot pass",
+        "exclude a loss of 1 / 2 points with 80%",
+        "cannot",
         "variance of greedy: a",
     ):
         assert part in text
