@@ -8,11 +8,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from kveval.config.read import load_config
+from kveval.config.engine import HIDDEN
+from kveval.config.read import load_config, with_overrides
 from kveval.config.sweep import SweepConfig, validate_config
 from kveval.engines.base import NOTHING_TO_LAUNCH, Installation
 from kveval.engines.registry import find_installation
 from kveval.errors import ConfigError, InfrastructureError, RunDirectoryError
+from kveval.run.directory import RunDirectory
 from kveval.run.load_results import LoadVariant
 from kveval.run.manifest import VariantRun
 
@@ -24,11 +26,12 @@ ConfigSource = SweepConfig | Mapping[str, Any] | str | Path
 
 
 def read_config(
-    config: ConfigSource, out: str | Path | None, overrides: Mapping[str, Any], *, resume: bool = False
+    config: ConfigSource | None, out: str | Path | None, overrides: Mapping[str, Any], *, resume: bool = False
 ) -> SweepConfig:
     """Returns the configuration with `overrides`. A file or preset gets a default run directory, ``runs/NAME-TIME``.
 
     Args:
+        config: None takes that of the run which goes on.
         resume: the default is the newest run of that name instead.
 
     Raises:
@@ -36,12 +39,30 @@ def read_config(
         RunDirectoryError: there is no run of that name to go on with.
     """
     changes = {**overrides} if out is None else {**overrides, "out": Path(out)}
+    if config is None:
+        if out is None or not resume:
+            raise ConfigError(
+                "CONFIG: required, not given; leave it out only with --resume and --out, to go on with a run"
+            )
+        return _of_run(Path(out), changes)
     if isinstance(config, str | Path):
         read = load_config(str(config), changes)
         name = Path(config).stem
         return read if read.out else read.model_copy(update={"out": _newest(name) if resume else _new(name)})
     keys = config.model_dump(exclude_unset=True) if isinstance(config, SweepConfig) else config
     return validate_config({**keys, **changes})
+
+
+def _of_run(path: Path, changes: Mapping[str, Any]) -> SweepConfig:
+    """Returns the configuration that a run was made with. Raises ConfigError: it held a secret, which no run keeps."""
+    kept = RunDirectory(path).read_manifest().config
+    config = validate_config(with_overrides(kept, changes), f"{path}/manifest.json: config")
+    environments = {"engine.env": config.engine.env} | {f"variants.{one.name}.env": one.env for one in config.variants}
+    for key, environment in environments.items():
+        for name, value in environment.items():
+            if HIDDEN in value:
+                raise ConfigError(f"{key}: the run does not keep the secret {name}; use: its CONFIG file too")
+    return config
 
 
 def _new(name: str) -> Path:

@@ -53,7 +53,7 @@ class SweepResult:
 
 
 def sweep(
-    config: ConfigSource,
+    config: ConfigSource | None,
     *,
     out: str | Path | None = None,
     resume: bool = False,
@@ -64,7 +64,8 @@ def sweep(
     """Asks every variant the same questions, compares the answers, and writes the report: ``kveval sweep``.
 
     Args:
-        config: a `SweepConfig`, a mapping of its keys, a YAML file, or the name of a preset.
+        config: a `SweepConfig`, a mapping of its keys, a YAML file, or the name of a preset. None takes that of the run
+            which is resumed.
         out: the run directory. A file or preset goes to ``runs/NAME-TIME`` by default,
             and goes on with the newest of them.
         resume: go on with the run in `out`, and ask only what is missing. More ``samples`` than the run has are added
@@ -109,7 +110,7 @@ def sweep(
 
 
 def plan_sweep(
-    config: ConfigSource, *, out: str | Path | None = None, resume: bool = False, **overrides: Any
+    config: ConfigSource | None, *, out: str | Path | None = None, resume: bool = False, **overrides: Any
 ) -> dict[str, Any]:
     """Says what a sweep would do, and starts nothing: ``kveval sweep --dry-run --json``.
 

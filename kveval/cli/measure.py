@@ -22,11 +22,16 @@ measure_app = typer.Typer()
     "  kveval sweep gpu --model /models/Llama-3.1-8B-Instruct\n\n"
     "  kveval sweep nightly.yaml --out runs/tonight\n\n"
     "  kveval sweep nightly.yaml --variants bf16,fp8 --lengths 16k,64k --tasks niah_multikey --dry-run\n\n"
-    "  kveval sweep nightly.yaml --out runs/tonight --resume\n\n"
-    "  kveval sweep nightly.yaml --out runs/tonight --resume --samples 400"
+    "  kveval sweep --resume --out runs/tonight\n\n"
+    "  kveval sweep --resume --out runs/tonight --samples 400"
 )
 def sweep(
-    config: Annotated[str, typer.Argument(help=f"A YAML file, or a preset: {', '.join(presets())}.")],
+    config: Annotated[
+        str | None,
+        typer.Argument(
+            help=f"A YAML file, or a preset: {', '.join(presets())}. Not needed to go on with --resume --out."
+        ),
+    ] = None,
     model: Model = None,
     variants: Variants = None,
     context_lengths: Annotated[

@@ -20,8 +20,17 @@ def load_config(source: str, overrides: Mapping[str, Any] | None = None) -> Swee
     Raises:
         ConfigError: no such file or preset, not YAML, or a key or value that cannot be used.
     """
-    data = _read(source)
-    overrides = dict(overrides or {})
+    data = with_overrides(_read(source), overrides or {})
+    if not data.get("model"):
+        raise ConfigError(
+            f"{source}: model: required, not given; use --model with a folder of a Hugging Face checkpoint"
+        )
+    return validate_config(data, source)
+
+
+def with_overrides(data: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the keys of a configuration with those of a command line in their place."""
+    overrides = dict(overrides)
     if "load" in overrides:
         of_file = data.get("load")
         overrides["load"] = {**(of_file if isinstance(of_file, Mapping) else {}), **overrides["load"]}
@@ -36,11 +45,7 @@ def load_config(source: str, overrides: Mapping[str, Any] | None = None) -> Swee
             {key: value for key, value in task.items() if key not in settled} if isinstance(task, Mapping) else task
             for task in tasks
         ]
-    if not (data.get("model") or overrides.get("model")):
-        raise ConfigError(
-            f"{source}: model: required, not given; use --model with a folder of a Hugging Face checkpoint"
-        )
-    return validate_config({**data, **overrides}, source)
+    return {**data, **overrides}
 
 
 def _read(source: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def run_interruptible(work: Coroutine[Any, Any, T], out: Path) -> T:
     except asyncio.CancelledError:
         raise InterruptedRunError(
             f"interrupted; no process is left running and every answer so far is kept. "
-            f"To go on, use: --resume --out {out}",
+            f"To go on, use: kveval sweep --resume --out {out}",
             run.signal_number or signal.SIGINT,
         ) from None
 

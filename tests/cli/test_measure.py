@@ -226,6 +226,29 @@ def test_a_run_cannot_go_on_with_another_configuration(
     assert {path.name for path in before if before[path] != path.read_bytes()} <= {"lock"}
 
 
+def test_a_run_goes_on_with_its_own_configuration(
+    kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    assert kveval("sweep", config(), "--out", run)[0] == 0
+    engines.servers.clear()
+    code, _, err = kveval("sweep", "--resume", "--out", run, "--samples", "8")
+    assert code == 0, err
+    assert RunDirectory(run).read_manifest().samples == 8
+    refused(kveval("sweep"), "CONFIG: required, not given")
+    refused(kveval("sweep", "--resume"), "CONFIG: required, not given")
+    refused(kveval("sweep", "--resume", "--out", "none"), "none: not a run directory")
+
+
+def test_a_run_goes_on_without_its_file_only_if_that_held_no_secret(
+    kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    assert kveval("sweep", config(engine={"env": {"HF_TOKEN": "hf_abc"}}), "--out", run)[0] == 0
+    result = kveval("sweep", "--resume", "--out", run)
+    refused(result, "engine.env: the run does not keep the secret HF_TOKEN; use: its CONFIG file too")
+
+
 def test_a_file_is_no_run_directory(kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines) -> None:
     refused(kveval("sweep", config(), "--out", config()), "nightly.yaml: is a file", "an empty or new folder")
 
@@ -278,7 +301,7 @@ def test_a_signal_keeps_the_answers_and_says_how_to_go_on(
     assert (code, out) == (128 + number, "")
     assert err.splitlines()[-1] == (
         "error: interrupted; no process is left running and every answer so far is kept. "
-        "To go on, use: --resume --out runs/nightly"
+        "To go on, use: kveval sweep --resume --out runs/nightly"
     )
     assert not any(server.is_up for server in engines.servers.values())
     assert len(list(RunDirectory(Path("runs/nightly")).records("bf16"))) == 1

@@ -34,7 +34,7 @@ class Settling:
     def __str__(self) -> str:
         low, high = self.questions_low, self.questions_high
         if high is None or self.contexts_high is None:
-            size = f"{low:,} more questions ({self.contexts_low:,} more contexts), perhaps many more,"
+            size = f"at least {low:,} more questions ({self.contexts_low:,} more contexts)"
         elif self.contexts_low <= 1:
             size = f"up to {high:,} more questions ({self.contexts_high:,} more contexts)"
         else:
@@ -67,7 +67,7 @@ def _of_row(row: Comparison, run: Path | None) -> Settling | None:
     else:
         aimed = min(more.likely if more.likely is not None else more.low, more.high)
     per_cell = math.ceil((difference.clusters + contexts(aimed)) / row.cells) * math.ceil(per_context)
-    command = f"kveval sweep CONFIG --out {shlex.quote(str(run))} --resume --samples {per_cell}" if run else None
+    command = f"kveval sweep --resume --out {shlex.quote(str(run))} --samples {per_cell}" if run else None
     return Settling(
         questions_low=more.low,
         questions_high=more.high,

@@ -91,7 +91,7 @@ def test_open_names_what_would_settle_it(tmp_path: Path) -> None:
     result = kveval("recommend", path)
     assert result.code == 5
     assert result.text.count("more questions") == 1
-    assert "more contexts) would decide it: kveval sweep CONFIG --out" in " ".join(result.text.split())
+    assert "more contexts) would decide it: kveval sweep --resume --out" in " ".join(result.text.split())
     assert document(path)["candidates"][0]["settling"]["questions_low"] > 0
 
 
