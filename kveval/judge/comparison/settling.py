@@ -10,6 +10,8 @@ from pathlib import Path
 
 from kveval.judge.comparison.comparison import Comparison
 
+_MOST_TIMES = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Settling:
@@ -20,7 +22,7 @@ class Settling:
     Attributes:
         questions_high, contexts_high: None if there is no useful upper end.
         samples_per_cell: that a cell has then, if the difference and its variance are those seen. Without an upper end,
-            twice those of the run at most, or the least that can decide.
+            five times those of the run at most, or the least that can decide.
         command: adds them to the run. None for answers that are not of one run.
     """
 
@@ -61,11 +63,10 @@ def _of_row(row: Comparison, run: Path | None) -> Settling | None:
     def contexts(questions: int) -> int:
         return math.ceil(questions / per_context)
 
-    if more.high is None:
-        # A loss near the margin may take any number. Twice the run is a step after which one knows more.
-        aimed = max(more.low, difference.n)
-    else:
-        aimed = min(more.likely if more.likely is not None else more.low, more.high)
+    likely = more.likely if more.likely is not None else more.low
+    # A loss near the margin may take any number. Some times the run is a step after which one knows more.
+    most = more.high if more.high is not None else _MOST_TIMES * difference.n
+    aimed = max(more.low, min(likely, most))
     per_cell = math.ceil((difference.clusters + contexts(aimed)) / row.cells) * math.ceil(per_context)
     command = f"kveval sweep --resume --out {shlex.quote(str(run))} --samples {per_cell}" if run else None
     return Settling(

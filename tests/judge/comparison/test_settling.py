@@ -53,11 +53,11 @@ def test_what_is_decided_needs_nothing(tmp_path: Path) -> None:
     assert headlines(judgement)[0].settling is None
 
 
-def test_a_loss_at_the_margin_may_take_any_number_and_the_command_doubles_the_run(tmp_path: Path) -> None:
+def test_a_loss_at_the_margin_may_take_any_number_and_the_command_asks_for_five_times_the_run(tmp_path: Path) -> None:
     judgement = judge(make_run(tmp_path / "run", answers={"bf16": scored(0.9), "fp8": scored(0.9)}))
     (row,) = judgement.of("fp8", "overall")
     assert row.verdict is not None
     verdict = replace(row.verdict, word="undecided", more_samples=MoreSamples(low=7, likely=90_000, high=None))
     found = settling([replace(row, verdict=verdict)], tmp_path / "run")
     assert found is not None
-    assert found.samples_per_cell * row.cells == 2 * row.difference.n
+    assert found.samples_per_cell * row.cells == 5 * row.difference.n

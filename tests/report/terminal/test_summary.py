@@ -42,7 +42,7 @@ def test_an_undecided_verdict_says_what_would_decide_it(tmp_path: Path) -> None:
     text = " ".join(printed(path).split())
     assert text.count("more questions") == 1
     assert f"at least {row['more_samples']['low']:,} more questions" in text
-    assert "--resume --samples" in text
+    assert "kveval sweep --resume --out" in text
 
 
 def test_a_running_run_is_partial(tmp_path: Path) -> None:

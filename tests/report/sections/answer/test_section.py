@@ -51,7 +51,7 @@ def test_an_undecided_verdict_says_what_would_decide_it(tmp_path: Path) -> None:
     assert "questions about 800 contexts; undecided overall: " in conclusion.sentence
     assert conclusion.settling is not None
     assert "more questions" in conclusion.settling
-    assert " --resume --samples " in conclusion.settling
+    assert "kveval sweep --resume --out " in conclusion.settling
 
 
 def test_labels_say_what_to_know_before_the_numbers(tmp_path: Path) -> None:
