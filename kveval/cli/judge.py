@@ -69,7 +69,8 @@ def recommend(
     policy: Mapping[str, Any],
     config: PolicyConfig = None,
     sequences: Annotated[
-        int | None, typer.Option(help="Also the context limit with so many requests at once, sharing nothing.")
+        int | None,
+        typer.Option(help="Also show the context limit at this many concurrent requests, without a shared prefix."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the recommendation as JSON.")] = False,
 ) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kveval.judge.comparison.comparison import Comparison
-from kveval.judge.comparison.endpoint import Endpoint
+from kveval.judge.comparison.endpoint import KIND_WORDS, Endpoint
 from kveval.judge.comparison.headline import held_to
 from kveval.judge.run_data import RunData
 from kveval.judge.statistics.difference import Difference
 from kveval.judge.statistics.hypothesis_tests import Flips
 from kveval.run.facts import Facts
+
+# An interval of this width, a whole 100 points, tells nothing.
+_SAYS_NOTHING = 1.0
 
 
 def emulated_suffix(run: RunData, variant: str) -> str:
@@ -32,13 +35,14 @@ def score_label(score: float | None) -> str:
 
 
 def difference_label(difference: Difference) -> str:
-    """'-5.7 [-9.2, -2.2]' in percentage points; '' without samples."""
+    """'-5.7 [-9.2, -2.2]' in percentage points, '-5.7 [too few]' without a useful interval; '' without samples."""
     if difference.delta is None:
         return ""
     delta = f"{100 * difference.delta:+.1f}"
-    if difference.low is None or difference.high is None:
-        return f"{delta} [no interval]"
-    return f"{delta} [{100 * difference.low:+.1f}, {100 * difference.high:+.1f}]"
+    low, high = difference.low, difference.high
+    if low is None or high is None or high - low >= _SAYS_NOTHING:
+        return f"{delta} [too few]"
+    return f"{delta} [{100 * low:+.1f}, {100 * high:+.1f}]"
 
 
 def flips_label(flips: Flips) -> str:
@@ -76,6 +80,12 @@ def capacity_label(facts: Facts) -> str:
 def word_of(row: Comparison) -> str | None:
     """Returns the word of the row's verdict; None for controls and A/A runs."""
     return row.verdict.word if row.verdict is not None else None
+
+
+def plain_reason(row: Comparison) -> str:
+    """Returns the reason of the row's verdict without the name of the score that decides it."""
+    reason = row.verdict.reason if row.verdict is not None else ""
+    return reason.removeprefix(f"by the {KIND_WORDS[row.shown.kind]}, ") if row.shown.kind != "greedy" else reason
 
 
 def row_word(row: Comparison) -> str:

@@ -67,6 +67,37 @@
     });
   }
 
+  // An issue for others: what is needed to see the same flip again. A fence is longer than any run of ` inside it.
+  const fenced = (text) => {
+    const fence = "`".repeat(Math.max(3, ...(text.match(/`+/g) ?? []).map((run) => run.length + 1)));
+    return `${fence}\n${text}\n${fence}`;
+  };
+  const issueOf = (flip) => {
+    const parts = [`### ${flip.dataset.variant}: ${flip.dataset.direction} ${flip.dataset.task} at ${flip.dataset.length} tokens`,
+      document.querySelector(".measured").textContent.trim()];
+    for (const term of all(".body > dl > dt", flip)) {
+      const value = exactText(term.nextElementSibling.cloneNode(true)).trim();
+      if (term.textContent !== "sample") parts.push(`${term.textContent}:\n${fenced(value)}`);
+    }
+    for (const side of all(".sides > div", flip)) {
+      const title = side.querySelector("h3").cloneNode(true);
+      all("button", title).forEach((button) => button.remove());
+      const output = side.querySelector("pre");
+      parts.push(`${title.textContent.trim()}\n${fenced(output ? exactText(output.cloneNode(true)) : "")}`);
+    }
+    const id = flip.querySelector("dd code").textContent;
+    return [...parts, `\`kveval show RUN ${id}\` prints the whole prompt.`].join("\n\n");
+  };
+  document.addEventListener("click", (event) => {
+    if (!event.target.matches("button.issue")) return;
+    const area = document.createElement("textarea");
+    area.value = issueOf(event.target.closest("details.flip"));
+    document.body.append(area);
+    area.select();
+    say(event.target, document.execCommand("copy") ? "copied" : "not allowed");
+    area.remove();
+  });
+
   const flips = all("details.flip");
   const form = document.getElementById("filters");
   let current = null;
@@ -81,11 +112,13 @@
     flip.scrollIntoView({ block: "start" });
     try { history.replaceState(null, "", "#" + flip.dataset.id); } catch { /* the address stays as it is */ }
   };
+  // A link to the flip of a control shows it, although the filters hide controls at first.
+  let linked = null;
   const followLink = () => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (!target) return;
     const flip = target.closest("details.flip");
-    if (flip) show(flip);
+    if (flip) { linked = flip; show(flip); }
     for (let box = target.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
   };
 
@@ -98,16 +131,18 @@
       if (!texts.has(flip)) texts.set(flip, (flip.dataset.id + " " + flip.textContent).toLowerCase());
       return texts.get(flip);
     };
+    // Flips of controls and of the A/A run are noise or explanation: they show where their variant is chosen.
+    const isSetAside = (flip) => flip.dataset.role !== "candidate" && flip.dataset.variant !== control("variant").value;
     const visible = () => flips.filter((flip) => !flip.hidden);
     const filter = () => {
       const words = control("search").value.trim().toLowerCase();
       for (const flip of flips) {
-        flip.hidden = fields.some((key) => control(key).value && control(key).value !== flip.dataset[key])
+        flip.hidden = (isSetAside(flip) && flip !== linked) || fields.some((key) => control(key).value && control(key).value !== flip.dataset[key])
           || (words !== "" && !textOf(flip).includes(words));
       }
       const count = visible().length;
-      document.getElementById("shown").value = count === flips.length
-        ? `${count} flips` : `${count} of ${flips.length} flips`;
+      const total = flips.filter((flip) => !isSetAside(flip)).length;
+      document.getElementById("shown").value = count === total ? `${count} flips` : `${count} of ${total} flips`;
       document.getElementById("none-left").hidden = count > 0;
     };
     const step = (by) => {

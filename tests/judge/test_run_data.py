@@ -88,9 +88,9 @@ def test_a_report_judges_by_it_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("judge", "message"),
     [
-        ({"margin": 2}, "judge.margin: 2 is not allowed"),
-        ({"margins": {"qa": 0}}, "judge.margins.qa: 0 is not allowed"),
-        ({"margin_relative": 1.5}, "judge.margin_relative: 1.5 is not allowed"),
+        ({"margin": 2}, "judge.margin: 2 is no margin"),
+        ({"margins": {"qa": 0}}, "judge.margins.qa: 0 is no margin"),
+        ({"margin_relative": 1.5}, "judge.margin_relative: 1.5 is no margin"),
         ({"tiers": {"qa": "optional"}}, "judge.tiers.qa: 'optional' is not allowed; .*blocking.*advisory"),
         ({"margn": 0.1}, "did you mean 'margin'"),
         ([], None),

@@ -26,7 +26,7 @@ def test_lengths(tokens: int | None, label: str) -> None:
 
 
 def test_a_difference_without_an_interval_says_so() -> None:
-    assert difference_label(paired_difference([1.0, 1.0], [0.0, 1.0], ["a", "a"])) == "-50.0 [no interval]"
+    assert difference_label(paired_difference([1.0, 1.0], [0.0, 1.0], ["a", "a"])) == "-50.0 [too few]"
     assert difference_label(paired_difference([], [], [])) == ""
 
 

@@ -12,6 +12,7 @@ from kveval.judge.run_data import load_run
 from kveval.report import sections
 from kveval.report.html.page import render
 from kveval.report.html.report import show_sections
+from kveval.report.overview import overview
 from kveval.report.section import find_sections
 
 FOLDER = Path(sections.__path__[0])
@@ -44,8 +45,16 @@ def test_a_new_folder_is_shown_without_any_other_change(tmp_path: Path, monkeypa
     judgement = judge_run(run)
     shown = show_sections(run, judgement)
     assert [section.name for section in shown][:3] == ["answer", "counts", "where"]
-    page = render("report.html.j2", name="run", manifest=run.manifest, policy=judgement.policy, candidates=0, void=[],
-                  variants=[*run.manifest.variants.values()], sections=shown)  # fmt: skip
+    page = render(
+        "report.html.j2",
+        name="run",
+        manifest=run.manifest,
+        policy=judgement.policy,
+        overview=overview(run, judgement),
+        void=[],
+        variants=[*run.manifest.variants.values()],
+        sections=shown,
+    )
     assert '<li><a href="#counts">Counts</a></li>' in page
     assert "<p>40 samples</p>" in page
 

@@ -177,7 +177,7 @@ def _only(values: pd.Series) -> Any:
 def _insensitive(baseline: float, candidate: float) -> str | None:
     """Returns why a cell cannot show a loss. A candidate below the ceiling does show one."""
     if baseline <= FLOOR:
-        return f"the baseline is at the floor ({100 * baseline:.1f})"
+        return f"too hard: the baseline gets nearly nothing right ({100 * baseline:.1f})"
     if baseline >= CEILING and candidate >= CEILING:
-        return f"the baseline is at the ceiling ({100 * baseline:.1f})"
+        return f"too easy: the baseline gets nearly everything right ({100 * baseline:.1f})"
     return None

@@ -165,7 +165,7 @@ def _verdict(row: Row, one: Endpoint, p_values: PValues) -> Verdict:
         p_holm=None if p_holm is None else p_holm * row.basis.error_share,
         asked=one.asked,
         sensitive=one.sensitive,
-        insensitive=f"cannot show a loss: {one.insensitive_cells[0]}" if cannot_show else None,
+        insensitive=f"no loss can show here: {one.insensitive_cells[0]}; use other tasks" if cannot_show else None,
         obstacle=row.basis.obstacle,
         may_gain=row.pair.may_gain,
     )

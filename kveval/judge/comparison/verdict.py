@@ -104,7 +104,10 @@ def decide(
         )
     is_beyond = high is not None and high < -margin
     if is_beyond and p_holm is not None and p_holm < (1 - confidence) / 2:
-        reason = f"a loss of {points(-delta)} points, shown to exceed the margin of {allowed} ({_after_holm(p_holm)})"
+        reason = (
+            f"a loss of {points(-delta)} points, more than the margin of {allowed}: statistically significant "
+            f"({_adjusted(p_holm)})"
+        )
         return verdict("fail", "loss_beyond_margin", reason)
     if obstacle:
         return verdict("undecided", "not_complete", obstacle)
@@ -113,19 +116,20 @@ def decide(
     if insensitive:
         return verdict("undecided", "cannot_show_a_loss", insensitive)
     p_factor = p_holm / difference.p_beyond if p_holm is not None and difference.p_beyond else 1.0
-    needed = f"a pass at {confidence:.0%} needs at least {fewest} contexts"
     if difference.clusters < fewest:
-        return undecided("too_few_contexts", f"{needed}, and there are {difference.clusters}", difference, p_factor)
+        reason = f"too few contexts to pass: {difference.clusters} of {fewest} required"
+        return undecided("too_few_contexts", reason, difference, p_factor)
     if low <= -margin:
         if high < 0:
             reason = f"a real loss of {points(-delta)} points, not shown to exceed the margin of {allowed}"
             if is_beyond and p_holm is not None:
-                reason += f" once all rows are counted ({_after_holm(p_holm)})"
+                reason += f" once all rows are counted ({_adjusted(p_holm)})"
             return undecided("real_loss_within_reach_of_margin", reason, difference, p_factor)
-        reason = f"a loss of {points(-low)} points is not excluded (margin {allowed})"
+        change = "scored the same" if round(delta, 3) == 0 else f"scored {points(abs(delta))} points {_way(delta)}"
+        reason = f"not enough data: it {change}, but the true change could be anywhere from {_range(low, high)} points"
         if not difference.differing and difference.assumed_effect > 1:
             reason += (
-                f": no answer differs, but {difference.clusters:,} contexts can miss a fault that ruins whole ones"
+                f"; no answer differs, but {difference.clusters:,} contexts can miss a fault that ruins whole ones"
             )
         return undecided("loss_not_excluded", reason, difference, p_factor)
     missing = asked - difference.n
@@ -139,12 +143,12 @@ def decide(
     if sensitive.low is None:
         return verdict("undecided", "no_interval", f"in the cells that can show a loss: {sensitive.reason}")
     if sensitive.clusters < fewest:
-        where = f"{needed} in cells that can show a loss, and there are {sensitive.clusters}"
+        where = f"too few contexts to pass in cells that can show a loss: {sensitive.clusters} of {fewest} required"
         return undecided("too_few_contexts", where, sensitive, p_factor=1.0)
     if sensitive.low <= -margin:
         reason = (
-            f"over the {sensitive.n} questions whose cells can show a loss, a loss of {points(-sensitive.low)} points "
-            f"is not excluded (margin {allowed})"
+            f"not enough data: over the {sensitive.n} questions whose cells can show a loss, the true change could be "
+            f"as low as {100 * sensitive.low:+.1f} points"
         )
         return undecided("loss_not_excluded_where_it_can_show", reason, sensitive, p_factor=1.0)
     if low > margin and not may_gain:
@@ -166,5 +170,13 @@ def p_label(p: float) -> str:
     return f"p = {p:.2g}" if p >= 1e-16 else "p < 1e-16"
 
 
-def _after_holm(p: float) -> str:
-    return f"{p_label(p)} after Holm"
+def _adjusted(p: float) -> str:
+    return f"adjusted {p_label(p)}"
+
+
+def _way(delta: float) -> str:
+    return "lower" if delta < 0 else "higher"
+
+
+def _range(low: float, high: float) -> str:
+    return f"{100 * low:+.1f} to {100 * high:+.1f}"

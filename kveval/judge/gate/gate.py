@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,11 +70,25 @@ def gate(path: Path, *, against: Path | None = None, overrides: Mapping[str, Any
     if blessed:
         check_comparable(run, blessed)
         blessed_pairs = pairs_with_blessed(run, blessed)
-    judgement = judge_run(run, policy, blessed_pairs)
+    return checked(run, judge_run(run, policy, blessed_pairs), blessed, blessed_pairs)
+
+
+def checked(
+    run: RunData,
+    judgement: Judgement,
+    blessed: Blessed | None = None,
+    blessed_pairs: Sequence[VariantPair] = (),
+) -> Gate:
+    """Applies every rule of the gate to a judged run.
+
+    Raises:
+        UsageError: nothing to compare.
+        InternalError: no rule checked one of the pairs that must be judged.
+    """
     to_judge = [*(pair for pair in judgement.pairs if pair.judged), *blessed_pairs]
     if not to_judge:
         raise UsageError(
-            f"{path}: has no variant to compare with its baseline {run.manifest.baseline!r}; "
+            f"{run.path}: has no variant to compare with its baseline {run.manifest.baseline!r}; "
             "use a run with candidates, or --against with a blessed file"
         )
     checks = tuple(check for rule in find_rules() for check in rule.check(run, judgement))
@@ -82,7 +96,7 @@ def gate(path: Path, *, against: Path | None = None, overrides: Mapping[str, Any
     unchecked = [pair for pair in to_judge if (pair.variant, pair.against) not in checked]
     if unchecked:
         names = ", ".join(f"{pair.variant} against {pair.against}" for pair in unchecked)
-        raise InternalError(f"{path}: no rule of the gate checked {names}, so nothing can be said of it")
+        raise InternalError(f"{run.path}: no rule of the gate checked {names}, so nothing can be said of it")
     return Gate(run, blessed, judgement, checks, tuple(notes(run, blessed, judgement)))
 
 

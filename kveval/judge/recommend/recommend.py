@@ -91,7 +91,11 @@ def recommend(
     """
     if sequences is not None and sequences < 1:
         raise UsageError(f"--sequences: {sequences} is not allowed; use 1 or more")
-    decision = gate(path, overrides=overrides)
+    return recommended(gate(path, overrides=overrides), sequences)
+
+
+def recommended(decision: Gate, sequences: int | None = None) -> Recommendation:
+    """Returns what to serve with, of a run that the gate has checked."""
     run = decision.run
     candidates = tuple(_candidate(decision, check) for check in decision.checks if check.kind == quantization.KIND)
     blocked = _blocked(decision)
@@ -157,7 +161,7 @@ def _obstacle(variant: VariantRun, freed: Memory, native: str | None) -> str | N
     if is_unquantized(effective):
         return f"frees no memory: its cache stores {effective}"
     if freed.freed_share is not None and freed.freed_share < _LEAST_FREED_SHARE:
-        return f"frees no memory: its cache holds {freed.capacity_ratio:.2f} times the baseline's tokens"
+        return f"frees no memory: its cache fits {freed.capacity_ratio:.2f}x the baseline's tokens"
     return None
 
 
@@ -198,7 +202,8 @@ def _why(chosen: Candidate | None, candidates: tuple[Candidate, ...]) -> str:
         return "every candidate loses more than the margin"
     if any(one.state == "pass" for one in candidates):
         return "what passes saves no memory in this run"
-    return "no candidate passes"
+    waiting = sum(one.state != "regression" for one in candidates)
+    return f"nothing has passed yet ({waiting} undecided)"
 
 
 def _warnings(decision: Gate, chosen: Candidate | None) -> Iterator[str]:

@@ -63,6 +63,7 @@ def _environment() -> Environment:
         "yaml": lambda value: yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=110),
         "length_label": labels.length_label,
         "difference": labels.difference_label,
+        "plain_reason": labels.plain_reason,
         "attributions": endpoints.attribution_labels,
         "parts": endpoints.parts_labels,
         "name_of": endpoints.name_of,

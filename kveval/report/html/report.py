@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kveval.config.judge import Policy
-from kveval.judge.comparison.headline import headlines
 from kveval.judge.comparison.judgement import Judgement, judge_run
 from kveval.judge.run_data import RunData, load_run
 from kveval.report.html.page import render
+from kveval.report.overview import overview
 from kveval.report.section import Section, find_sections
 from kveval.run.storage import write_atomically
 
@@ -43,7 +43,7 @@ def build_report(run_dir: Path, out: Path | None = None, policy: Policy | None =
         policy=judgement.policy,
         void=[problem.message for problem in judgement.problems if problem.is_void],
         variants=run.baseline_first,
-        candidates=len(headlines(judgement)),
+        overview=overview(run, judgement),
         sections=show_sections(run, judgement),
     )
     path = run_dir / "report.html" if out is None else out

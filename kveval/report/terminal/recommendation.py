@@ -64,7 +64,7 @@ def _worth(made: Recommendation, chosen: Candidate) -> Iterator[str]:
 def _memory(memory: Memory) -> Iterator[str]:
     share = f", {memory.freed_share:.0%} less for the same tokens" if memory.freed_share is not None else ""
     ratio = memory.capacity_ratio
-    yield f"memory: holds {ratio:.2f} times the baseline's tokens{share}" if ratio else "memory: not known"
+    yield f"memory: fits {ratio:.2f}x the baseline's tokens{share}" if ratio else "memory: not known"
     if memory.freed_gib is not None:
         yield (
             f"memory freed: {memory.freed_gib:.2f} GiB at the baseline's {memory.baseline_tokens:,} tokens, on each "

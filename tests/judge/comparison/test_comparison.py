@@ -27,8 +27,12 @@ def test_floor_and_ceiling_carry_no_pass(tmp_path: Path) -> None:
     cells = {c.scope.task: c for c in judgement.of("fp8", "cell")}
     verdicts = {task: c.verdict.word for task, c in cells.items() if c.verdict}
     assert verdicts == {"easy": "undecided", "hard": "undecided", "good": "pass"}
-    assert cells["easy"].insensitive_cells == ("easy at 2,048 tokens: the baseline is at the ceiling (100.0)",)
-    assert cells["hard"].insensitive_cells == ("hard at 2,048 tokens: the baseline is at the floor (0.0)",)
+    assert cells["easy"].insensitive_cells == (
+        "easy at 2,048 tokens: too easy: the baseline gets nearly everything right (100.0)",
+    )
+    assert cells["hard"].insensitive_cells == (
+        "hard at 2,048 tokens: too hard: the baseline gets nearly nothing right (0.0)",
+    )
     pooled = overall(judgement, "fp8")
     assert pooled.difference.n == 900
     assert pooled.sensitive.n == 300

@@ -52,7 +52,8 @@ def test_a_loss_shown_to_exceed_the_margin_fails() -> None:
     assert found.high < -POLICY.margin
     assert (result.word, result.reason_code) == ("fail", "loss_beyond_margin")
     assert result.reason == (
-        f"a loss of 7.3 points, shown to exceed the margin of 2.0 (p = {found.p_beyond:.2g} after Holm)"
+        f"a loss of 7.3 points, more than the margin of 2.0: statistically significant "
+        f"(adjusted p = {found.p_beyond:.2g})"
     )
 
 
@@ -70,7 +71,7 @@ def test_a_real_loss_whose_interval_reaches_the_margin_is_no_fail() -> None:
 def test_the_same_loss_among_many_rows_is_undecided() -> None:
     result = verdict(difference(26, 4, 300, 30), p_holm=0.026)
     assert (result.word, result.reason_code) == ("undecided", "real_loss_within_reach_of_margin")
-    assert "once all rows are counted (p = 0.026 after Holm)" in result.reason
+    assert "once all rows are counted (adjusted p = 0.026)" in result.reason
 
 
 def test_a_real_loss_within_the_margin_that_could_exceed_it_is_undecided() -> None:
@@ -115,7 +116,8 @@ def test_equal_answers_of_few_contexts_do_not_pass_however_many_they_are() -> No
     result = verdict(difference(0, 0, 1000, 100))
     assert (result.word, result.reason_code) == ("undecided", "loss_not_excluded")
     assert result.reason.startswith(
-        "a loss of 3.7 points is not excluded (margin 2.0): no answer differs, but 100 contexts can miss a fault that "
+        "not enough data: it scored the same, but the true change could be anywhere from -3.7 to +0.4 points; no "
+        "answer differs, but 100 contexts can miss a fault that "
         "ruins whole ones"
     )
     assert verdict(difference(0, 0, 1900, 190)).word == "pass"
@@ -129,7 +131,7 @@ def test_190_equal_answers_pass() -> None:
 def test_equal_answers_of_five_haystacks_do_not_pass() -> None:
     result = verdict(difference(0, 0, 1000, 5))
     assert result.word == "undecided"
-    assert result.reason.startswith("a pass at 95% needs at least 6 contexts, and there are 5")
+    assert result.reason.startswith("too few contexts to pass: 5 of 6 required")
     # Six contexts could miss a fault that ruins whole ones. 189 could not.
     assert result.more_samples is not None
     assert result.more_samples.likely is not None
@@ -155,7 +157,7 @@ def test_cells_that_can_show_a_loss_must_hold_alone() -> None:
     found, sensitive = difference(5, 5, 1000, 100), difference(6, 0, 200, 20)
     result = verdict(found, sensitive=sensitive)
     assert result.word == "undecided"
-    assert result.reason.startswith("over the 200 questions whose cells can show a loss")
+    assert result.reason.startswith("not enough data: over the 200 questions whose cells can show a loss")
 
 
 def test_a_few_contexts_that_can_show_a_loss_do_not_pass() -> None:
@@ -167,9 +169,7 @@ def test_a_few_contexts_that_can_show_a_loss_do_not_pass() -> None:
     assert sensitive.low > -POLICY.margin
     result = verdict(difference(3, 3, 1000, 100), sensitive=sensitive)
     assert result.word == "undecided"
-    assert result.reason.startswith(
-        "a pass at 95% needs at least 6 contexts in cells that can show a loss, and there are 5"
-    )
+    assert result.reason.startswith("too few contexts to pass in cells that can show a loss: 5 of 6 required")
     assert result.more_samples is not None
 
 

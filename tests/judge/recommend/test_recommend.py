@@ -63,7 +63,7 @@ def test_emulated_int4_has_no_native_counterpart(tmp_path: Path) -> None:
         ({"facts": {"declared": ["kv_capacity_tokens"]}}, "what its cache holds is declared"),
         ({"facts": {"effective_cache_dtype": None}}, "does not say what its cache stores"),
         ({"facts": {"effective_cache_dtype": "bfloat16"}}, "frees no memory: its cache stores bfloat16"),
-        ({"facts": {"kv_capacity_tokens": 101_000, "kv_capacity_ratio": 1.01}}, "holds 1.01 times the baseline's"),
+        ({"facts": {"kv_capacity_tokens": 101_000, "kv_capacity_ratio": 1.01}}, "fits 1.01x the baseline's"),
         (
             {"findings": [{"level": "error", "code": "dtype_mismatch", "message": "the server stores bfloat16"}]},
             "measured in spite of dtype_mismatch",

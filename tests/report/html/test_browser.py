@@ -124,9 +124,26 @@ def test_filters_narrow_the_list_together(view: View) -> None:
     assert view.page.locator("#shown").inner_text() == f"{len(flips)} of {len(everything)} flips"
     view.page.click("button[type=reset]")
     view.wait_for_count(f"{len(everything)} flips")
-    view.page.select_option("select[name=noise]", "flipped")
-    view.wait_for_count(" of ")
-    assert {"again"} <= {flip.rsplit("-", 1)[1] for flip in view.shown_flips()}
+    assert "again" not in {flip.rsplit("-", 1)[1] for flip in view.shown_flips()}
+    view.page.select_option("select[name=variant]", "again")
+    view.page.wait_for_function("document.querySelector('.flip:not([hidden])').dataset.variant === 'again'")
+    assert {flip.rsplit("-", 1)[1] for flip in view.shown_flips()} == {"again"}
+
+
+def test_a_flip_is_copied_as_an_issue(view: View) -> None:
+    flip = view.page.locator("details.flip:not([hidden])").first
+    flip.locator("summary").click()
+    copied = view.page.evaluate(
+        """() => new Promise((resolve) => {
+            document.addEventListener("copy", () => resolve(document.activeElement.value), { once: true });
+            document.querySelector("details.flip:not([hidden]) button.issue").click();
+        })"""
+    )
+    assert copied.startswith("### ")
+    sample = flip.get_attribute("data-id").split("-")[1]
+    assert f"`kveval show RUN {sample}` prints the whole prompt." in copied
+    assert view.page.locator(".measured").inner_text() in copied
+    assert copied.count("```") >= 4
 
 
 def test_search(view: View) -> None:

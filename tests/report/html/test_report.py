@@ -44,12 +44,13 @@ def test_a_whole_report(tmp_path: Path, samples: list[SampleRow]) -> None:
     _, page = page_of(path)
     words = page.words
     assert "fp8: fails at" in words
+    assert "Do not ship fp8." in words
     assert "K and V scales are all 1.0" in words
     assert "emulated int8 per_token_head: no memory saved" in words
     assert "none gained here: emulated" in words
     assert "No memory is saved, and the kernel of a native cache is not tested" in words
-    assert "2.00 times the baseline's tokens in the same memory: 200,000 against 100,000" in words
-    assert "format or kernel" in words
+    assert "fits 2.00x the tokens (200,000 vs 100,000)" in words
+    assert "source of the loss" in words
     assert "Total = format + kernel" in words
     assert "The kernel causes the loss, not the format." in words
     assert "FLASHINFER (differs)" in words

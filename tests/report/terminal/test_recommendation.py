@@ -19,7 +19,7 @@ def text_of(path: Path) -> str:
 def test_what_to_serve_what_it_is_worth_and_the_way_back(tmp_path: Path) -> None:
     text = text_of(run(tmp_path / "run"))
     assert text.startswith("serve with fp8")
-    assert "memory: holds 2.00 times the baseline's tokens, 50% less for the same tokens" in text
+    assert "memory: fits 2.00x the baseline's tokens, 50% less for the same tokens" in text
     assert "context for 1 sequence: 8,192 tokens (the longest proven safe)" in text
     assert "to go back to bf16:" in text
     assert text.endswith("recommend: fp8, exit code 0")

@@ -10,7 +10,7 @@ from kveval.judge.comparison.headline import Headline, headlines, held_to, liste
 from kveval.judge.comparison.judgement import Judgement
 from kveval.judge.run_data import RunData
 from kveval.report.endpoints import contradiction, name_of
-from kveval.report.labels import length_label, proven_safe, word_of
+from kveval.report.labels import length_label, plain_reason, proven_safe, word_of
 from kveval.report.section import Section
 from kveval.run.manifest import VariantRun
 
@@ -88,9 +88,8 @@ def memory(variant: VariantRun, baseline: VariantRun) -> str:
     tokens, before = facts.kv_capacity_tokens, reference.kv_capacity_tokens
     if facts.kv_capacity_ratio is None or tokens is None:
         return "not known: the engine does not say what its cache holds"
-    text = f"{facts.kv_capacity_ratio:.2f} times the baseline's tokens in the same memory: {tokens:,}"
-    if before:
-        text += f" against {before:,}"
+    text = f"fits {facts.kv_capacity_ratio:.2f}x the tokens"
+    text += f" ({tokens:,} vs {before:,})" if before else f" ({tokens:,})"
     if any(one.is_declared("kv_capacity_tokens") for one in (facts, reference)):
         text += "; declared, not established from the server"
     return text
@@ -149,10 +148,10 @@ def sentence(judgement: Judgement, headline: Headline) -> str:
     if not any(row.difference.n for row in overall) or any(judgement.void_of(row) for row in overall):
         return f"{headline.reason}."
     if headline.word == "undecided":
-        return f"{in_words(overall[0].shown, judgement.policy.confidence)}; {headline.reason}."
+        decides = next((row for row in (*overall, *lengths) if word_of(row) == "undecided"), overall[0])
+        return f"{in_words(overall[0].shown, judgement.policy.confidence)}; {_at(decides)}: {plain_reason(decides)}."
     if headline.word == "pass":
-        reason = overall[0].verdict.reason if overall[0].verdict else ""
-        return f"pass up to {_length(lengths[-1])}: {reason}."
+        return f"pass up to {_length(lengths[-1])}: {plain_reason(overall[0])}."
     limit, undecided = held_to(lengths), [_length(row) for row in lengths if word_of(row) == "undecided"]
     parts = [f"pass up to {length_label(limit)}"] if limit else []
     parts += _failing(judgement, headline, lengths)
@@ -182,6 +181,10 @@ def _worst_task(cells: Sequence[Comparison]) -> str:
         return ""
     worst = min(failing, key=lambda row: row.difference.delta or 0.0)
     return f" (most on {worst.scope.task}, {100 * (worst.difference.delta or 0.0):+.1f})"
+
+
+def _at(row: Comparison) -> str:
+    return "overall" if row.scope.level == "overall" else f"at {_length(row)}"
 
 
 def _length(row: Comparison) -> str:

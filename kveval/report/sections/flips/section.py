@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +14,14 @@ from kveval.report.section import Section
 from kveval.report.sections.flips.divergence import Divergence, TokenTexts, divergence
 from kveval.report.sections.flips.forced_answer import ForcedAnswer, forced_answer
 from kveval.report.sections.flips.word_diff import Shown, side_by_side
+from kveval.report.text import shortened, visible
 from kveval.run.manifest import VariantRun
 
 MOST_SHOWN = 800
 _CHARACTERS_OF_ALL = 2_400_000
 _LEAST_CHARACTERS, _MOST_CHARACTERS = 400, 4_000
+_BRIEF_CHARACTERS = 60
+_IN_COMMON = 3
 _ROLES = ("candidate", "control", "aa")
 
 
@@ -29,12 +32,18 @@ class FlipView:
     Attributes:
         anchor: the link to this sample of this variant. `sample_anchor` links to the first flip of the sample.
         noise: what the A/A run did on this sample: flipped, same, or unknown.
+        role: of the variant, such as candidate or control.
+        expected, baseline_said, candidate_said: the beginnings of the right answers and of both outputs, in a line.
     """
 
     flip: FlippedSample
     anchor: str
     sample_anchor: str | None
     noise: str
+    role: str
+    expected: str
+    baseline_said: str
+    candidate_said: str
     baseline: Shown
     candidate: Shown
     divergence: Divergence | None
@@ -58,6 +67,12 @@ class FlipsSection:
     counts: tuple[FlipCount, ...]
     shown: tuple[FlipView, ...]
     choices: dict[str, list[str]]
+    causes: list[str]
+
+    @property
+    def has_controls(self) -> bool:
+        """Whether flips of others than candidates are shown, which the page hides until they are asked for."""
+        return {view.role for view in self.shown} > {"candidate"}
 
 
 def flips_section(run: RunData) -> FlipsSection:
@@ -85,7 +100,7 @@ def flips_section(run: RunData) -> FlipsSection:
         )
         for variant in variants
     )  # fmt: skip
-    return FlipsSection(counts, tuple(shown), _choices([view.flip for view in shown]))
+    return FlipsSection(counts, tuple(shown), _choices([view.flip for view in shown]), common_causes(shown))
 
 
 def spread(flips: Sequence[FlippedSample], most: int) -> list[FlippedSample]:
@@ -115,6 +130,10 @@ def _view(run: RunData, flip: FlippedSample, texts: TokenTexts, limit: int, *, i
         anchor=f"s-{flip.sample_id}-{flip.variant}",
         sample_anchor=f"s-{flip.sample_id}" if is_first else None,
         noise={None: "unknown", True: "flipped", False: "same"}[flip.aa_flipped],
+        role=run.manifest.variants[flip.variant].role,
+        expected="nothing" if flip.absent else _brief(" or ".join(flip.expected)),
+        baseline_said=_brief(flip.baseline_output),
+        candidate_said=_brief(flip.candidate_output),
         baseline=baseline,
         candidate=candidate,
         divergence=divergence(
@@ -124,6 +143,25 @@ def _view(run: RunData, flip: FlippedSample, texts: TokenTexts, limit: int, *, i
             _record(run, run.manifest.baseline, flip.sample_id), _record(run, flip.variant, flip.sample_id), texts
         ),
     )
+
+
+def _brief(text: str) -> str:
+    """Returns the beginning of a text in one line."""
+    line = " ".join(visible(text).split())
+    shown, left_out = shortened(line, _BRIEF_CHARACTERS)
+    return f"{shown}…" if left_out else shown or "(empty)"
+
+
+def common_causes(views: Sequence[FlipView]) -> list[str]:
+    """Returns what several lost answers of candidates have in common: an outcome, an output, where they part."""
+    lost = [view for view in views if view.role == "candidate" and view.flip.direction == "lost"]
+    outcomes = Counter(view.flip.candidate_outcome for view in lost)
+    outputs = Counter(view.candidate_said for view in lost)
+    places = Counter(view.divergence.position for view in lost if view.divergence is not None)
+    found = [f"{count} are {outcome}" for outcome, count in outcomes.most_common() if count >= _IN_COMMON]
+    found += [f"{count} say “{said}”" for said, count in outputs.most_common(3) if count >= _IN_COMMON]
+    found += [f"{count} part at token {place}" for place, count in places.most_common(2) if count >= _IN_COMMON]
+    return found
 
 
 def _tokens(run: RunData, variant: str, sample_id: str) -> tuple[list[int], object]:

@@ -42,13 +42,13 @@ def test_a_pass_at_every_length(tmp_path: Path) -> None:
     assert conclusion.sentence == "pass up to 8K: a loss of more than 2.0 points is excluded at 95%."
     assert conclusion.proven_safe == "8K, the longest asked"
     assert conclusion.settling is None
-    assert conclusion.memory == "1.00 times the baseline's tokens in the same memory: 100,000 against 100,000"
+    assert conclusion.memory == "fits 1.00x the tokens (100,000 vs 100,000)"
 
 
 def test_an_undecided_verdict_says_what_would_decide_it(tmp_path: Path) -> None:
     conclusion = conclusion_of(tmp_path, scored(0.89))
     assert conclusion.sentence.startswith("-")
-    assert "questions about 800 contexts; undecided overall: " in conclusion.sentence
+    assert "questions about 800 contexts; overall: " in conclusion.sentence
     assert conclusion.settling is not None
     assert "more questions" in conclusion.settling
     assert "kveval sweep --resume --out " in conclusion.settling

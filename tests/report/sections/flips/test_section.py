@@ -43,3 +43,13 @@ def test_links_are_unique_and_the_sample_alone_has_one(run: RunData) -> None:
     assert len(set(anchors)) == len(anchors)
     alone = [view.sample_anchor for view in section.shown if view.sample_anchor]
     assert len(alone) == len(set(alone)) == len({view.flip.sample_id for view in section.shown})
+
+
+def test_what_lost_answers_have_in_common_is_counted(run: RunData) -> None:
+    found = flips.flips_section(run)
+    lost = [view for view in found.shown if view.role == "candidate" and view.flip.direction == "lost"]
+    outcome = lost[0].flip.candidate_outcome
+    assert f"{sum(view.flip.candidate_outcome == outcome for view in lost)} are {outcome}" in found.causes
+    assert flips.common_causes(lost[:2]) == []
+    assert all(view.expected and view.candidate_said and "\n" not in view.candidate_said for view in lost)
+    assert not found.has_controls
