@@ -1,6 +1,7 @@
 # What `import kveval` offers. `__init__.py` reads this list, and type checkers do.
 from .api.data import fetch_data as fetch_data
 from .api.data import list_data as list_data
+from .api.doctor import check_machine as check_machine
 from .api.load import measure_load as measure_load
 from .api.load import plan_load as plan_load
 from .api.memory import estimate_memory as estimate_memory

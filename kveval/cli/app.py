@@ -18,6 +18,7 @@ from kveval.cli.load import load_app
 from kveval.cli.measure import measure_app
 from kveval.cli.memory import memory_app
 from kveval.cli.runs import runs_app
+from kveval.cli.start.doctor import doctor_app
 from kveval.cli.tasks import tasks_app
 from kveval.errors import EngineError, ExitCode, FileAccessError, InternalError, KvevalError, UsageError
 
@@ -30,7 +31,7 @@ app = typer.Typer(
     "cache setting, asks all of them the same questions, and says what was lost.",
 )
 _PANELS = {
-    "Plan": (memory_app, tasks_app, data_app),
+    "Plan": (doctor_app, memory_app, tasks_app, data_app),
     "Measure": (measure_app, load_app),
     "Decide": (judge_app,),
     "Inspect": (runs_app,),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kveval.api import load, source, sweep
+from kveval.api import doctor, load, source, sweep
 from kveval.engines.base import Installation
 from kveval.load.run import run_load
 from kveval.measure.sweep import sweep as ask_variants
@@ -35,7 +35,8 @@ def refused(result: tuple[int, str, str], *words: str) -> None:
 
 def use_installation(monkeypatch: pytest.MonkeyPatch, installation: Installation) -> None:
     """Makes commands and `import kveval` find this engine on the machine."""
-    monkeypatch.setattr(source, "find_installation", lambda _: installation)
+    for module in (doctor, source):
+        monkeypatch.setattr(module, "find_installation", lambda _: installation)
 
 
 def answer_sweeps(monkeypatch: pytest.MonkeyPatch) -> ScriptedEngines:

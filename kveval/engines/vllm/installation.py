@@ -15,6 +15,9 @@ from kveval.engines.variants import Device, local_cpu_flags
 from kveval.errors import EngineNotInstalledError
 from kveval.models.dtype import DEVICE_DTYPES
 
+CHECKED_VERSIONS = ("0.32", "0.33")
+"""Releases of vLLM in whose source was checked what kveval reads of them (tests/contract)."""
+
 _PROBE = """
 import importlib.metadata as metadata, json, sys
 found = {}

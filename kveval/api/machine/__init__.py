@@ -1,0 +1,1 @@
+"""What this machine can do: checks that start no engine, each with what to do."""
