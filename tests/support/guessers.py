@@ -45,7 +45,7 @@ def planted(haystack: Sequence[Sample]) -> list[str]:
 
 def written(sample: Sample, named: Iterable[str]) -> str:
     """Writes values as an answer to this sample would."""
-    return ("\n" if sample.family in ("coverage", "long_decode") else ", ").join(named)
+    return ("\n" if sample.family in ("coverage", "long_decode", "reasoning") else ", ").join(named)
 
 
 def _decisions(decisions: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -1,0 +1,1 @@
+"""Chains of dependent steps, each of which can be checked."""
