@@ -27,7 +27,7 @@ RECORD_COLUMNS = (
     "sample_id", "outcome", "score", "output", "finish_reason", "output_token_ids", "logprobs", "prompt_tokens",
     "cached_tokens", "output_tokens", "degenerate", "ttft_ms", "itl_ms", "total_ms", "attempts", "error", "metrics",
     "sent_at", "expected", "expected_error", "arrived_at_once",
-    "reused_from",
+    "reused_from", "steps", "step_tokens",
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -15,7 +16,8 @@ from kveval.run.records import Outcome, Record, RecordError, SampleRow, pack_log
 from kveval.tasks.outcome import classify
 from kveval.tasks.sample import Sample
 from kveval.tasks.scoring.model_reasoning import ANY_MODEL, ModelReasoning
-from kveval.tasks.scoring.reasoning import GOING_ON
+from kveval.tasks.scoring.reasoning import GOING_ON, answer_of
+from kveval.tasks.scoring.steps import Step, has_steps, steps_in
 from kveval.tasks.scoring.wording.degeneration import degeneration
 from kveval.tasks.task import Task
 
@@ -51,6 +53,7 @@ def record_of(
 ) -> Record:
     outcome, metrics, error = _judge_answer(sample, task, answer, reasoning)
     score = metrics.pop("score", 0.0)
+    steps = _steps(sample, answer, reasoning) if outcome != "engine_error" else []
     return Record(
         sample_id=sample.sample_id,
         haystack_id=sample.haystack_id,
@@ -62,6 +65,8 @@ def record_of(
         outcome=outcome,
         score=score,
         metrics=metrics,
+        steps=[step.is_right for step in steps],
+        step_tokens=[step.end for step in steps],
         degenerate=None if outcome == "engine_error" else _degenerate(sample, answer, score),
         output=answer.text,
         finish_reason=answer.finish_reason,
@@ -123,6 +128,19 @@ def _judge_answer(
     going_on = reasoning.answer_in(sample, f"{answer.text}{GOING_ON}", (), answer.finish_reason)
     thinking = GOING_ON.strip() not in going_on
     return classify(answered, answer.finish_reason, metrics, sample.doc, thinking=thinking), dict(metrics), None
+
+
+def _steps(sample: Sample, answer: EngineAnswer, reasoning: ModelReasoning) -> list[Step]:
+    """Returns the steps of a chain, each with the output tokens up to its end in place of characters."""
+    if not has_steps(sample.doc):
+        return []
+    answered = answer_of(reasoning.answer_in(sample, answer.text, answer.output_token_ids, answer.finish_reason))
+    start = max(answer.text.rfind(answered), 0)
+    share = answer.output_tokens / max(len(answer.text), 1)
+    return [
+        step if step.end is None else replace(step, end=round((start + step.end) * share))
+        for step in steps_in(sample.doc["answers"], answered)
+    ]
 
 
 def _degenerate(sample: Sample, answer: EngineAnswer, score: float) -> Literal["none", "loop", "scripts", "unrelated"]:

@@ -113,6 +113,9 @@ class Record(Stored):
     Attributes:
         score: the task's decision metric in [0, 1]; 0 when the engine failed or the sample has no right answer.
         metrics: the task's other metrics.
+        steps: whether each step of a chain is right. Empty for answers that are no chain.
+        step_tokens: output tokens up to the end of each step, estimated from its place in the text; None for a step
+            that is missing.
         degenerate: how the output has degenerated, or "none". None in records of versions that did not look.
         prompt_tokens: as the engine counted them.
         cached_tokens: prompt tokens answered from the prefix cache; None when the engine does not say.
@@ -139,6 +142,8 @@ class Record(Stored):
     outcome: Outcome
     score: float = Field(ge=0, le=1)
     metrics: dict[str, float] = {}
+    steps: list[bool] = []
+    step_tokens: list[int | None] = []
     degenerate: Literal["none", "loop", "scripts", "unrelated"] | None = None
     output: str
     finish_reason: str | None

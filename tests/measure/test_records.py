@@ -113,3 +113,14 @@ def test_an_answer_its_scorer_fails_on_is_kept(plan: Plan) -> None:
     assert (kept.error.kind, kept.error.message) == (
         "scorer_failed", "task file mine.yaml: process_results fails: KeyError: 'x'",
     )  # fmt: skip
+
+
+def test_the_steps_of_a_chain_are_kept_with_where_they_end(plan: Plan) -> None:
+    sample = dataclasses.replace(plan.samples[0], doc={**plan.samples[0].doc, "answers": ["Step 1: 7", "Step 2: 9"]})
+    text = "<think>Step 1: 1</think>Step 1: 7\nStep 2: 8\n"
+    kept = record_of(
+        sample, plan.tasks[sample.task], "fp8", answer(plan, text=text, output_token_ids=list(range(len(text))))
+    )
+    assert kept.steps == [True, False]
+    assert kept.step_tokens == [text.index("7") + 1, text.index("8") + 1]
+    assert record(plan).steps == record(plan, error_kind="http", error_message="500").steps == []

@@ -7,7 +7,9 @@ from typing import Any
 
 from kveval.judge.comparison.comparison import Comparison
 from kveval.judge.comparison.endpoint import Attribution, Endpoint
+from kveval.judge.evidence.length_area import LengthArea
 from kveval.judge.evidence.measures import Measure
+from kveval.judge.evidence.output_length import OutputBin
 from kveval.judge.statistics.difference import Difference
 from kveval.report.endpoints import contradiction
 from kveval.run.manifest import VariantRun
@@ -116,6 +118,35 @@ def measure_row(one: Measure) -> dict[str, Any]:
         **{key: getattr(one.own, key) for key in ("n", "mean", "low", "high")},
         "baseline_mean": one.baseline.mean if one.baseline else None,
         "difference": _difference(one.difference),
+    }
+
+
+def output_bin_row(one: OutputBin) -> dict[str, Any]:
+    """Returns a part of the outputs as one flat row: steps or output tokens from ``first`` to ``last``."""
+    return {
+        "variant": one.variant,
+        "task": one.scope.task,
+        "context_length": one.scope.context_length,
+        "first": one.first,
+        "last": one.last,
+        "baseline_tokens": one.baseline_tokens,
+        **{key: getattr(one.own, key) for key in ("n", "mean", "low", "high")},
+        "baseline_mean": one.baseline.mean,
+        "difference": _difference(one.difference),
+    }
+
+
+def length_area_row(one: LengthArea) -> dict[str, Any]:
+    """Returns the mean score over the context lengths of a task as one flat row."""
+    return {
+        "variant": one.variant,
+        "task": one.task,
+        "context_lengths": list(one.context_lengths),
+        "baseline_area": one.baseline,
+        "area": one.own,
+        "delta": one.delta,
+        "low": one.low,
+        "high": one.high,
     }
 
 

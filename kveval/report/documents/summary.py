@@ -14,9 +14,18 @@ from kveval.judge.comparison.own_score import kinds_of, method_of, own_score, te
 from kveval.judge.comparison.scope import scopes
 from kveval.judge.divergence.of_run import divergences
 from kveval.judge.evidence.cold import ColdComparison, cold_comparisons
+from kveval.judge.evidence.length_area import length_areas
 from kveval.judge.evidence.measures import event_findings, measures
+from kveval.judge.evidence.output_length import by_output_length, step_curves
 from kveval.judge.run_data import RunData, load_run
-from kveval.report.documents.rows import comparison_part, comparison_row, measure_row, variant_row
+from kveval.report.documents.rows import (
+    comparison_part,
+    comparison_row,
+    length_area_row,
+    measure_row,
+    output_bin_row,
+    variant_row,
+)
 from kveval.report.endpoints import asked_of_baseline
 from kveval.report.sections.speculation.section import SpeculatingVariant, speculating_variants
 
@@ -29,7 +38,7 @@ def summary(run_dir: Path, policy: Policy | None = None) -> dict[str, Any]:
     """Returns the run as a strict JSON document.
 
     Its keys are ``version, run_id, status, partial, baseline, policy, problems, headlines, variants, rows,
-    speculation, prefix_cache, divergence, measures`` and ``findings``. There is one row per variant and context
+    speculation, prefix_cache, divergence, measures, steps, output_length, length_area`` and ``findings``. There is one row per variant and context
     length, and one overall (``context_length`` None). The baseline has one for each kind of score (``evidence``).
     Scores are in [0, 1], differences in [-1, 1] (candidate - baseline). None stands beside a reason.
 
@@ -55,6 +64,9 @@ def summary(run_dir: Path, policy: Policy | None = None) -> dict[str, Any]:
         "prefix_cache": [_cold(check) for check in cold_comparisons(run)],
         "divergence": [asdict(one) for one in divergences(run)],
         "measures": [measure_row(one) for one in found],
+        "steps": [output_bin_row(one) for one in step_curves(run, confidence=confidence)],
+        "output_length": [output_bin_row(one) for one in by_output_length(run, confidence=confidence)],
+        "length_area": [length_area_row(one) for one in length_areas(run, confidence=confidence)],
         "findings": [
             one.model_dump() for one in event_findings(found, baseline=manifest.baseline, confidence=confidence)
         ],

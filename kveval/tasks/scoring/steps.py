@@ -10,7 +10,7 @@ from typing import Any
 from kveval.tasks.scoring.numbers import by_value, join_thousands
 
 # "Step 3: 417", "3. 417", "**Step 3** - 417", "| 3 | 417 |"
-_LINE = re.compile(r"^[^\w\n]*(?:step[^\S\n]*)?(\d{1,5})[^\w\n]{1,8}(\S[^\n]*)$", re.IGNORECASE | re.MULTILINE)
+_LINE = re.compile(r"^[^\w\n]*(?:step[^\S\n]*)?(\d{1,5})[^\w\n]{1,8}?(\S[^\n]*)$", re.IGNORECASE | re.MULTILINE)
 _WORD = re.compile(r"(?<![\w.])-\d[\d.]*\w*|\w+(?:[.-]\w+)*")
 _HYPHENS = re.compile("[\u2010-\u2015\u2212]")
 

@@ -32,7 +32,7 @@ class StateMachine(Chain):
 
     @property
     def facts_tokens(self) -> int:
-        return 20 * len(_SIGNALS) * self.states
+        return 28 * len(_SIGNALS) * self.states
 
     def trace(self, names: Sequence[str], rng: random.Random) -> Trace:
         [machine] = names

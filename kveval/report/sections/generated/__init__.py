@@ -1,0 +1,1 @@
+"""Score by the length of the output."""

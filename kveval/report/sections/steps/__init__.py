@@ -1,0 +1,1 @@
+"""Right steps by step number and by generated tokens."""
