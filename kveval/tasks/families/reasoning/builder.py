@@ -66,9 +66,7 @@ class Chain(Builder):
             )
             for trace in traces
         ]
-        return Haystack(
-            evenly_spaced(mixed, depth_shift), rng.sample(questions, len(questions)), frozenset(names)
-        )
+        return Haystack(evenly_spaced(mixed, depth_shift), rng.sample(questions, len(questions)), frozenset(names))
 
     @property
     def names_needed(self) -> int:
