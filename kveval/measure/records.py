@@ -17,8 +17,8 @@ from kveval.tasks.outcome import classify
 from kveval.tasks.sample import Sample
 from kveval.tasks.scoring.model_reasoning import ANY_MODEL, ModelReasoning
 from kveval.tasks.scoring.reasoning import GOING_ON, answer_of
-from kveval.tasks.scoring.steps import Step, has_steps, steps_in
 from kveval.tasks.scoring.wording.degeneration import degeneration
+from kveval.tasks.scoring.wording.steps import Step, has_steps, steps_in
 from kveval.tasks.task import Task
 
 _FIRST_TOKENS = 8

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -56,13 +57,11 @@ def step_curves(run: RunData, *, confidence: float) -> list[OutputBin]:
         count = max(len(pairs[k][0]) for k in chains)
         ends = run.records[run.manifest.baseline]["step_tokens"]
         edges = np.linspace(0, count, min(count, _MOST_STEP_BINS) + 1).astype(int)
-        for first, past in zip(edges[:-1], edges[1:], strict=True):
+        for first, past in pairwise(edges.tolist()):
             own = [k for k in chains if len(pairs[k][0]) > first]
             means = np.array([[np.mean(side[first:past]) for side in pairs[k]] for k in own], dtype=np.float64)
             tokens = [at for k in own for at in ends[ids[k]][first:past][-1:] if at is not None]
-            found.append(
-                _bin(run, variant, scope, int(first) + 1, int(past), tokens, means, table.iloc[own], confidence)
-            )
+            found.append(_bin(run, variant, scope, first + 1, past, tokens, means, table.iloc[own], confidence))
     return found
 
 

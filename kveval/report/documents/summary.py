@@ -38,8 +38,9 @@ def summary(run_dir: Path, policy: Policy | None = None) -> dict[str, Any]:
     """Returns the run as a strict JSON document.
 
     Its keys are ``version, run_id, status, partial, baseline, policy, problems, headlines, variants, rows,
-    speculation, prefix_cache, divergence, measures, steps, output_length, length_area`` and ``findings``. There is one row per variant and context
-    length, and one overall (``context_length`` None). The baseline has one for each kind of score (``evidence``).
+    speculation, prefix_cache, divergence, measures, steps, output_length, length_area`` and ``findings``. There
+    is one row per variant and context length, and one overall (``context_length`` None). The baseline has one for each
+    kind of score (``evidence``).
     Scores are in [0, 1], differences in [-1, 1] (candidate - baseline). None stands beside a reason.
 
     Raises:

@@ -69,8 +69,8 @@ class Join(Chain):
             total += prices[item]
             values.append(str(total))
         task = (
-            f"Look up the price of the item of each order of buyer {buyer}. Write the sum of the prices so far after each "
-            f"of the {self.steps} orders, in the order of their numbers."
+            f"Look up the price of the item of each order of buyer {buyer}. Write the sum of the prices so far after "
+            f"each of the {self.steps} orders, in the order of their numbers."
         )
         return Trace(facts, task, values)
 
@@ -88,8 +88,8 @@ class Program(Chain):
         x = start = rng.randint(20, 99)
         to_even, to_odd = rng.randint(11, 49), 2 * rng.randint(5, 24) + 1
         fact = (
-            f"A round of program {name}: if x is even, x becomes x / 2 + {to_even}; if x is odd, x becomes x + {to_odd}; "
-            "then the last digit of the number of the round is added to x."
+            f"A round of program {name}: if x is even, x becomes x / 2 + {to_even}; if x is odd, x "
+            f"becomes x + {to_odd}; then the last digit of the number of the round is added to x."
         )
         values = []
         for number in range(1, self.steps + 1):

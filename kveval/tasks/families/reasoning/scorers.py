@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from kveval.tasks.scoring.reasoning import answer_of
-from kveval.tasks.scoring.steps import steps_in
+from kveval.tasks.scoring.wording.steps import steps_in
 
 _QUARTERS = 4
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kveval.tasks.scoring.steps import has_steps, steps_in
+from kveval.tasks.scoring.wording.steps import has_steps, steps_in
 
 THREE = ["Step 1: 400", "Step 2: 417", "Step 3: 1417"]
 
