@@ -8,6 +8,7 @@ from .api.memory import estimate_memory as estimate_memory
 from .api.runs import build_report as build_report
 from .api.runs import diff as diff
 from .api.runs import gate as gate
+from .api.runs import list_runs as list_runs
 from .api.runs import load_run as load_run
 from .api.runs import recommend as recommend
 from .api.runs import show_sample as show_sample

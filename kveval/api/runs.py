@@ -12,7 +12,9 @@ from kveval.judge.recommend.recommend import Recommendation
 from kveval.judge.recommend.recommend import recommend as judge_recommend
 from kveval.judge.run_data import RunData
 from kveval.measure.rebuild import AskedSample, asked_sample
+from kveval.report.documents import listing
 from kveval.report.documents.diff import compare, diff_document
+from kveval.report.documents.listing import ListedRun
 from kveval.report.html import report
 
 
@@ -35,6 +37,26 @@ def load_run(path: str | Path) -> RunData:
         >>> scores = {name: round(records["score"].mean(), 2) for name, records in run.records.items()}
     """
     return run_data.load_run(Path(path))
+
+
+def list_runs(folder: str | Path = "runs") -> list[ListedRun]:
+    """Lists the runs in a folder, the newest first: ``kveval runs --json``. Judges nothing again.
+
+    Args:
+        folder: it holds run directories. A run directory itself is listed alone.
+
+    Returns:
+        What each measured, with the verdicts that the gate last wrote. A folder that holds no run comes last, with its
+        `ListedRun.problem`.
+
+    Raises:
+        RunDirectoryError: there is no such folder, or it cannot be read.
+
+    Example:
+        >>> sorted((run.name, run.status, run.verdict.reason) for run in kveval.list_runs("runs"))
+        [('monday', 'complete', 'not judged'), ('tonight', 'complete', 'not judged')]
+    """
+    return listing.list_runs(Path(folder))
 
 
 def gate(run: str | Path, *, against: str | Path | None = None, **policy: Any) -> Gate:

@@ -19,6 +19,7 @@ from kveval.cli.measure import measure_app
 from kveval.cli.memory import memory_app
 from kveval.cli.runs import runs_app
 from kveval.cli.start.doctor import doctor_app
+from kveval.cli.start.runs import listing_app
 from kveval.cli.tasks import tasks_app
 from kveval.errors import EngineError, ExitCode, FileAccessError, InternalError, KvevalError, UsageError
 
@@ -34,7 +35,7 @@ _PANELS = {
     "Plan": (doctor_app, memory_app, tasks_app, data_app),
     "Measure": (measure_app, load_app),
     "Decide": (judge_app,),
-    "Inspect": (runs_app,),
+    "Inspect": (listing_app, runs_app),
 }
 for _panel, _apps in _PANELS.items():
     for _commands in _apps:
