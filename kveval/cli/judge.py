@@ -13,6 +13,13 @@ from kveval.cli.policy_flags import policy_flags
 
 judge_app = typer.Typer()
 
+_NEXT = {
+    "pass": "kveval recommend {run}",
+    "regression": "open {run}/report.html, which shows the lost answers",
+    "infrastructure": "kveval sweep --resume --retry-errors --out {run}",
+    "undecided": "kveval recommend {run}, which says what would decide it",
+}
+
 PolicyConfig = Annotated[
     str | None, typer.Option(help="Take the policy from this sweep configuration, not from the run's own.")
 ]
@@ -51,6 +58,7 @@ def gate(
     else:
         STDOUT.print(gate_table(decision.gate))
         STDOUT.say(f"written: {decision.folder}/verdict.json, summary.md, junit.xml")
+        STDOUT.say(f"next: {_NEXT[decision.gate.state].format(run=run)}")
     raise typer.Exit(decision.gate.exit_code)
 
 

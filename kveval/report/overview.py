@@ -67,7 +67,9 @@ def overview(run: RunData, judgement: Judgement) -> Overview:
 def measured(run: RunData) -> Iterator[str]:
     """Yields what was measured, a few words each: 'SmolLM2-135M', 'vLLM 0.32.0', 'CPU', 'niah_multikey', ..."""
     manifest, facts = run.manifest, run.baseline.facts
-    yield Path(str(facts.served_model or manifest.config.get("model", "model"))).name
+    model = facts.served_model or manifest.config.get("model")
+    if isinstance(model, str):
+        yield Path(model).name
     engine = next((name for name in manifest.versions if name.startswith(("vllm", "sglang"))), None)
     if engine is not None:
         yield (

@@ -30,9 +30,10 @@ from kveval.report.labels import (
     storage_label,
     with_word,
 )
+from kveval.report.overview import overview
 from kveval.report.sections.speculation.section import speculating_variants
 from kveval.report.terminal.evidence import cold_lines, divergence_lines, measure_lines, speculation_lines
-from kveval.report.terminal.layout import STYLES, indented, not_judged
+from kveval.report.terminal.layout import STYLES, indented, not_judged, overview_lines
 from kveval.report.text import visible
 from kveval.run.manifest import VariantRun
 
@@ -49,11 +50,16 @@ def summary_table(run_dir: Path, policy: Policy | None = None) -> RenderableType
     run = load_run(run_dir)
     judgement = judge_run(run, policy)
     margin, confidence = points(judgement.policy.margin), judgement.policy.confidence
-    title = f"{run.manifest.run_id}: against {run.manifest.baseline}, margin {margin} points"
+    first = overview(run, judgement)
+    title = (
+        f"{run.path.resolve().name}: {', '.join(first.measured)}; against {run.manifest.baseline}, "
+        f"margin {margin} points"
+    )
     header = _grid(_widths(run))
     headings = ("context", "questions/contexts", "score", f"difference [{confidence:.0%}]", "lost/gained", "verdict")
     header.add_row(*(Text(heading, style="bold underline") for heading in headings))
-    parts: list[RenderableType] = [*_notices(run, judgement), Text(visible(title), style="bold"), Text(), header]
+    parts: list[RenderableType] = [*_notices(run, judgement), Text(visible(title), style="bold")]
+    parts += [*overview_lines(first), Text(), header]
     for variant in run.baseline_first:
         details = ", ".join(part for part in (storage_label(variant.facts), capacity_label(variant.facts)) if part)
         parts.append(Text.assemble((visible(variant.name), "bold"), "  ", (visible(details), "dim")))
@@ -67,6 +73,9 @@ def summary_table(run_dir: Path, policy: Policy | None = None) -> RenderableType
         parts += cold_lines(check)
     parts += divergence_lines(divergences(run))
     parts += measure_lines(run, judgement)
+    said = [headline.sentence for headline in headlines(judgement)]
+    if first.next_command and not any(first.next_command in sentence for sentence in said):
+        parts.append(Text(f"{first.why}: {visible(first.next_command)}", style="bold"))
     return Stack(*parts)
 
 

@@ -22,10 +22,11 @@ def test_table_says_what_decides(run: Path) -> None:
     assert "int8  emulated int8 per_token_head, no memory saved" in text
     assert "nvfp4 is refused: this device cannot" in text
     assert "fp8: fails at" in text
+    assert text.index("Do not ship fp8.") < text.index("verdict")
     assert "int8: passes at 2,048 tokens and at 8,192 tokens" in " ".join(text.split())
     assert "warning: scales are all 1.0" in text
     assert "0 of 600/0" in text
-    assert text.count("refused") == 3
+    assert text.count("refused") == 4
     assert "kernel -" in text
     assert max(map(len, text.splitlines())) <= 80
 
