@@ -46,7 +46,7 @@ def test_beside_the_partner_and_the_noise(tmp_path: Path) -> None:
     json.dumps(entry, allow_nan=False)
     assert 0 < entry["rows"][0]["aa"]["identical"] < 1
     text = kveval("gate", path)
-    assert "quantization against bf16" in text
+    assert "vs tonight's bf16" in text
 
 
 def test_diff_compares_them_sample_by_sample(tmp_path: Path) -> None:
