@@ -12,6 +12,7 @@ from .api.runs import list_runs as list_runs
 from .api.runs import load_run as load_run
 from .api.runs import recommend as recommend
 from .api.runs import show_sample as show_sample
+from .api.starting import write_config as write_config
 from .api.sweep import plan_sweep as plan_sweep
 from .api.sweep import sweep as sweep
 from .api.tasks import example_prompts as example_prompts

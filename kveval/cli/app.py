@@ -19,6 +19,7 @@ from kveval.cli.measure import measure_app
 from kveval.cli.memory import memory_app
 from kveval.cli.runs import runs_app
 from kveval.cli.start.doctor import doctor_app
+from kveval.cli.start.init import init_app
 from kveval.cli.start.runs import listing_app
 from kveval.cli.tasks import tasks_app
 from kveval.errors import EngineError, ExitCode, FileAccessError, InternalError, KvevalError, UsageError
@@ -32,7 +33,7 @@ app = typer.Typer(
     "cache setting, asks all of them the same questions, and says what was lost.",
 )
 _PANELS = {
-    "Plan": (doctor_app, memory_app, tasks_app, data_app),
+    "Plan": (doctor_app, init_app, memory_app, tasks_app, data_app),
     "Measure": (measure_app, load_app),
     "Decide": (judge_app,),
     "Inspect": (listing_app, runs_app),
