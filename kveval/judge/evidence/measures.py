@@ -138,9 +138,16 @@ def _events(run: RunData, variant: str) -> pd.DataFrame:
 
 
 def _metrics(run: RunData, variant: str) -> pd.DataFrame:
-    """Returns one row per sample and a column per metric of its task; NaN where a sample has none."""
+    """Returns one row per sample and a column per metric of its task; NaN where a sample has none.
+
+    Beside them stands ``budget_used``: the share of the output budget that the answer took.
+    """
     records = run.records[variant].reindex(run.samples.index)
     rows = [dict(one) if isinstance(one, Mapping) else {} for one in records["metrics"]]
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {name: [row.get(name, np.nan) for row in rows] for name in names}
-    return pd.DataFrame(columns, index=run.samples.index, dtype=float)
+    found = pd.DataFrame(columns, index=run.samples.index, dtype=float)
+    answered = records["outcome"].notna() & (records["outcome"] != "engine_error")
+    share = records["output_tokens"].astype(float) / run.samples["max_output_tokens"].astype(float)
+    found["budget_used"] = share.clip(upper=1.0).where(answered)
+    return found

@@ -103,3 +103,15 @@ def test_metrics_are_shown_by_cell(tmp_path: Path) -> None:
 
 def test_old_records_are_read_without_the_field() -> None:
     assert Record.model_fields["degenerate"].default is None
+
+
+def test_the_share_of_the_budget_is_compared_with_the_baselines(tmp_path: Path) -> None:
+    run = run_with(tmp_path, {"int4": {"output_tokens": 640, "outcome": "wrong"}})
+    budget = run.samples["max_output_tokens"].iloc[0]
+    of_int4 = [one for one in measures(run, confidence=0.95) if (one.variant, one.name) == ("int4", "budget_used")]
+    assert of_int4
+    for one in of_int4:
+        assert one.scope.level == "cell"
+        assert one.own.mean - one.baseline.mean == pytest.approx(one.difference.delta)
+        assert one.difference.delta > 0
+        assert one.baseline.mean < 40 / budget

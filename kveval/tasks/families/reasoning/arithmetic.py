@@ -22,7 +22,7 @@ class Ledger(Chain):
 
     @property
     def facts_tokens(self) -> int:
-        return 16 * self.steps
+        return 20 * self.steps
 
     def trace(self, names: Sequence[str], rng: random.Random) -> Trace:
         [account] = names

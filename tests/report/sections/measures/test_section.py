@@ -15,7 +15,7 @@ def test_what_is_counted_is_on_the_page(run: Path) -> None:
     content = beside_the_score(data, judge_run(data))
     assert content is not None
     assert {one.name for one in content.events} == {"out_of_budget"}
-    assert {one.name for one in content.metrics} == {"ruler"}
+    assert {one.name for one in content.metrics} == {"ruler", "budget_used"}
     page = build_report(run).read_text(encoding="utf-8")
     assert "Beside the score" in page
     assert "used up the output budget" in page
