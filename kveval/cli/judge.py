@@ -10,6 +10,7 @@ import typer
 
 from kveval.cli.console import STDOUT, print_json
 from kveval.cli.policy_flags import policy_flags
+from kveval.cli.start.completion import complete_run
 
 judge_app = typer.Typer()
 
@@ -36,7 +37,7 @@ PolicyConfig = Annotated[
 )
 @policy_flags()
 def gate(
-    run: Annotated[Path, typer.Argument(help="A run directory.")],
+    run: Annotated[Path, typer.Argument(help="A run directory.", autocompletion=complete_run)],
     against: Annotated[
         Path | None, typer.Option(help="A blessed file: also compare every variant with itself in that run.")
     ] = None,
@@ -72,7 +73,7 @@ def gate(
 )
 @policy_flags(without={"undecided"})
 def recommend(
-    run: Annotated[Path, typer.Argument(help="A run directory.")],
+    run: Annotated[Path, typer.Argument(help="A run directory.", autocompletion=complete_run)],
     *,
     policy: Mapping[str, Any],
     config: PolicyConfig = None,
@@ -98,7 +99,7 @@ def recommend(
 
 @judge_app.command(epilog="Example:\n\n  kveval bless runs/release-1.4 --out baselines/llama-8b.json")
 def bless(
-    run: Annotated[Path, typer.Argument(help="A run directory.")],
+    run: Annotated[Path, typer.Argument(help="A run directory.", autocompletion=complete_run)],
     out: Annotated[Path, typer.Option(help="The file to write, made to be committed.")],
 ) -> None:
     """Write the answers of a run to a small file that later runs are held against."""

@@ -10,6 +10,7 @@ import typer
 import kveval
 from kveval.cli.console import STDOUT, print_json
 from kveval.cli.options import AcceptFinding, AsJson, DryRun, IncludePath, Model, Variants, given, lengths, names
+from kveval.cli.start.completion import complete_config, complete_tasks
 from kveval.errors import UsageError
 from kveval.resources import presets
 
@@ -29,7 +30,8 @@ def sweep(
     config: Annotated[
         str | None,
         typer.Argument(
-            help=f"A YAML file, or a preset: {', '.join(presets())}. Not needed to go on with --resume --out."
+            autocompletion=complete_config,
+            help=f"A YAML file, or a preset: {', '.join(presets())}. Not needed to go on with --resume --out.",
         ),
     ] = None,
     model: Model = None,
@@ -42,7 +44,11 @@ def sweep(
         ),
     ] = None,
     tasks: Annotated[
-        str | None, typer.Option(help="Task names ('kveval tasks' lists them), lm_eval:NAME, or prompts.jsonl.")
+        str | None,
+        typer.Option(
+            autocompletion=complete_tasks,
+            help="Task names ('kveval tasks' lists them), lm_eval:NAME, or prompts.jsonl.",
+        ),
     ] = None,
     include_path: IncludePath = None,
     samples: Annotated[str | None, typer.Option(metavar="INTEGER", help="Samples per task and context length.")] = None,

@@ -7,10 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
+from kveval.cli.start.completion import complete_variants
 from kveval.errors import UsageError
 
 Model = Annotated[Path | None, typer.Option(help="Folder with a Hugging Face checkpoint.")]
-Variants = Annotated[str | None, typer.Option(help="Cache settings, such as bf16,fp8,int8.")]
+Variants = Annotated[
+    str | None, typer.Option(help="Cache settings, such as bf16,fp8,int8.", autocompletion=complete_variants)
+]
 IncludePath = Annotated[
     Path | None,
     typer.Option(help="Folder with task files of your own. The code they name is run, so use only what you trust."),

@@ -9,6 +9,7 @@ import typer
 
 import kveval
 from kveval.cli.console import STDOUT, print_exactly, print_json
+from kveval.cli.start.completion import complete_run, complete_sample
 
 runs_app = typer.Typer()
 
@@ -20,7 +21,12 @@ runs_app = typer.Typer()
 )
 def report(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="A run directory. Several also give a page of their history.")
+        list[Path],
+        typer.Argument(
+            metavar="RUN...",
+            autocompletion=complete_run,
+            help="A run directory. Several also give a page of their history.",
+        ),
     ],
     out: Annotated[
         Path | None,
@@ -50,8 +56,11 @@ def report(
     "  kveval show runs/demo 3f0c9a --json"
 )
 def show(
-    run: Annotated[Path, typer.Argument(help="A run directory.")],
-    sample_id: Annotated[str, typer.Argument(help="A sample id, or a beginning that only one sample has.")],
+    run: Annotated[Path, typer.Argument(help="A run directory.", autocompletion=complete_run)],
+    sample_id: Annotated[
+        str,
+        typer.Argument(help="A sample id, or a beginning that only one sample has.", autocompletion=complete_sample),
+    ],
     only_prompt: Annotated[
         bool, typer.Option("--prompt", help="Print the prompt alone, byte for byte as it was asked.")
     ] = False,
