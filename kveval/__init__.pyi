@@ -5,6 +5,7 @@ from .api.doctor import check_machine as check_machine
 from .api.load import measure_load as measure_load
 from .api.load import plan_load as plan_load
 from .api.memory import estimate_memory as estimate_memory
+from .api.runs import build_history as build_history
 from .api.runs import build_report as build_report
 from .api.runs import diff as diff
 from .api.runs import gate as gate

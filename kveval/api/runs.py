@@ -15,6 +15,7 @@ from kveval.measure.rebuild import AskedSample, asked_sample
 from kveval.report.documents import listing
 from kveval.report.documents.diff import compare, diff_document
 from kveval.report.documents.listing import ListedRun
+from kveval.report.history import nights
 from kveval.report.html import report
 
 
@@ -150,6 +151,28 @@ def build_report(run: str | Path, out: str | Path | None = None) -> Path:
         'report.html'
     """
     return report.build_report(Path(run), Path(out) if out else None)
+
+
+def build_history(folder: str | Path, out: str | Path | None = None) -> Path:
+    """Writes one page of all runs in a folder, and the report of each: ``kveval history``.
+
+    Args:
+        folder: holds the run directories.
+        out: where to write. Default: ``history.html`` in the folder.
+
+    Returns:
+        The file.
+
+    Raises:
+        UsageError: the folder holds fewer than two runs.
+        RunDirectoryError: one of them is broken.
+
+    Example:
+        >>> kveval.build_history("runs").name
+        'history.html'
+    """
+    runs = nights.runs_in(Path(folder))
+    return nights.build_reports(runs, Path(out) if out else Path(folder) / "history.html")[-1][1]
 
 
 def show_sample(run: str | Path, sample_id: str) -> AskedSample:

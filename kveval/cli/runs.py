@@ -49,6 +49,16 @@ def report(
         STDOUT.say(f"{name}: {path}")
 
 
+@runs_app.command(epilog="Example:\n\n  kveval history runs")
+def history(
+    folder: Annotated[Path, typer.Argument(help="A folder with run directories.")],
+    out: Annotated[Path | None, typer.Option(help="The page to write. Default: FOLDER/history.html.")] = None,
+) -> None:
+    """Build one page of all runs in a folder: newest first, what fails since when, and where a level changed."""
+    page = kveval.build_history(folder, out)
+    STDOUT.say(f"history: {page}")
+
+
 @runs_app.command(
     epilog="Examples:\n\n"
     "  kveval show runs/demo 3f0c9a1be2d45c77\n\n"

@@ -4,59 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
 from kveval.config.judge import Policy
 from kveval.errors import UsageError
-from kveval.judge.comparison.comparison import Comparison
-from kveval.judge.comparison.endpoint import Kind
-from kveval.judge.comparison.headline import Headline, headlines
+from kveval.judge.comparison.headline import headlines
 from kveval.judge.comparison.judgement import judge_run
 from kveval.judge.comparison.own_score import kinds_of, own_score
 from kveval.judge.comparison.scope import Scope
 from kveval.judge.run_data import load_run
 from kveval.judge.statistics.clusters import Score
 from kveval.report.endpoints import KIND_LABELS
+from kveval.report.history.night import Entry, Night
+from kveval.report.history.triage import FALSE_ALARMS, lengths_of, triage
 from kveval.report.html.charts import Chart, night_chart
 from kveval.report.html.page import render
 from kveval.report.html.report import build_report
 from kveval.report.labels import proven_safe
-from kveval.run.manifest import VariantRun
+from kveval.run.directory import RunDirectory
 from kveval.run.storage import write_atomically
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One variant of one night: its score of every kind. `headline` and what follows are None for the baseline."""
-
-    variant: VariantRun
-    scores: dict[Kind, Score]
-    headline: Headline | None
-    overall: Comparison | None
-    proven_safe: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Night:
-    """One run of the history.
-
-    Attributes:
-        engine: the version that the baseline's engine reports.
-        engine_changed: the version of the night before. None if it is the same.
-        asked_changed: whether samples or model differ from the night before: then the scores cannot be compared.
-    """
-
-    name: str
-    path: Path
-    created: str
-    status: str
-    engine: str | None
-    engine_changed: str | None
-    asked_changed: bool
-    asked: tuple[str, str | None]
-    entries: tuple[Entry, ...]
 
 
 def build_reports(runs: Sequence[Path], out: Path | None = None) -> list[tuple[str, Path]]:
@@ -77,6 +45,18 @@ def build_reports(runs: Sequence[Path], out: Path | None = None) -> list[tuple[s
     return [*written, ("history", build_history(runs, out))]
 
 
+def runs_in(folder: Path) -> list[Path]:
+    """Returns the run directories right inside `folder`, by name.
+
+    Raises:
+        UsageError: there are fewer than two.
+    """
+    found = sorted(path for path in folder.glob("*") if RunDirectory(path).exists())
+    if len(found) < 2:
+        raise UsageError(f"FOLDER: {folder} holds {len(found)} runs; use a folder with two runs or more, such as runs/")
+    return found
+
+
 def build_history(runs: Sequence[Path], out: Path | None = None, policy: Policy | None = None) -> Path:
     """Writes the history page: to `out`, or to ``history.html`` beside the last run."""
     path = runs[-1].resolve().parent / "history.html" if out is None else out
@@ -85,7 +65,15 @@ def build_history(runs: Sequence[Path], out: Path | None = None, policy: Policy 
     links = {
         night.path: quote(Path(os.path.relpath(night.path / "report.html", folder)).as_posix()) for night in nights
     }
-    page = render("history/template.html.j2", nights=nights, links=links, charts=_charts(nights))
+    page = render(
+        "history/template.html.j2",
+        nights=nights,
+        links=links,
+        charts=_charts(nights),
+        lengths=lengths_of(nights),
+        triage=triage(nights),
+        false_alarms=FALSE_ALARMS,
+    )
     write_atomically(path, page)
     return path
 
@@ -99,7 +87,6 @@ def _night(path: Path, policy: Policy | None) -> Night:
         if variant.role not in ("baseline", "candidate"):
             continue
         headline = words.get(variant.name)
-        overall = judgement.of(variant.name, "overall")
         entries.append(
             Entry(
                 variant=variant,
@@ -115,7 +102,7 @@ def _night(path: Path, policy: Policy | None) -> Night:
                     for kind in kinds_of(run)
                 },
                 headline=headline,
-                overall=overall[0] if overall else None,
+                rows={row.scope.context_length: row for row in judgement.of(variant.name, "length", "overall")},
                 proven_safe=proven_safe(judgement.of(variant.name, "length")) if headline else None,
             )
         )

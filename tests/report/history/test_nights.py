@@ -6,7 +6,7 @@ import pytest
 from support.make_run import make_run, make_samples, scored
 
 from kveval.errors import UsageError
-from kveval.report.history.nights import build_reports
+from kveval.report.history.nights import build_reports, runs_in
 
 
 def night(path: Path, day: int, *, haystacks: int = 6, version: str = "0.32.0") -> Path:
@@ -31,7 +31,7 @@ def test_several_runs_are_reports_and_their_history(tmp_path: Path) -> None:
     assert [name for name, _ in written] == ["report", "report", "history"]
     assert written[-1][1] == tmp_path / "history.html"
     page = written[-1][1].read_text(encoding="utf-8")
-    assert page.index('href="a/report.html"') < page.index('href="b%20b/report.html"')
+    assert page.index('href="b%20b/report.html"') < page.index('href="a/report.html"')
     assert "(was <bdi>0.32.0</bdi>)" in page
     assert "other questions" not in page.split("<table", 1)[1]
 
@@ -39,6 +39,7 @@ def test_several_runs_are_reports_and_their_history(tmp_path: Path) -> None:
 def test_other_questions_are_marked(tmp_path: Path) -> None:
     written = build_reports([night(tmp_path / "a", 1), night(tmp_path / "b", 2, haystacks=7)])
     assert written[-1][1].read_text(encoding="utf-8").split("<table", 1)[1].count("other questions") == 1
+    assert "do not compare with the nights below" in written[-1][1].read_text(encoding="utf-8")
 
 
 def test_the_same_run_twice(tmp_path: Path) -> None:
@@ -58,3 +59,16 @@ def test_the_history_names_both_scores(tmp_path: Path) -> None:
     assert "Overall score per night: expected probability" in page
     assert "expected probability at T 1 -10.0 [" in page
     assert "greedy +0.0 [" in page
+
+
+def test_runs_of_a_folder_are_found(tmp_path: Path) -> None:
+    runs = [night(tmp_path / "a", 1), night(tmp_path / "b", 2)]
+    (tmp_path / "notes").mkdir()
+    assert runs_in(tmp_path) == runs
+    with pytest.raises(UsageError, match="holds 0 runs"):
+        runs_in(tmp_path / "notes")
+
+
+def test_a_loss_at_one_length_stands_beside_the_overall_one(tmp_path: Path) -> None:
+    page = build_reports([night(tmp_path / "a", 1), night(tmp_path / "b", 2)])[-1][1].read_text(encoding="utf-8")
+    assert "2K, points" in page and "8K, points" in page
