@@ -56,13 +56,13 @@ def _steps(nights: Sequence[Night]) -> Iterator[str]:
             night = found[step.index][0]
             place = length_label(length) if length else "overall"
             yield (
-                f"{name}, {place}: the difference moved from {100 * step.before:+.1f} to {100 * step.after:+.1f} points "
+                f"{name}, {place}: moved from {100 * step.before:+.1f} to {100 * step.after:+.1f} points "
                 f"on {_date(night)} ({night.name}), adjusted p = {step.p:.2g}."
             )
 
 
 def _point(row: Comparison) -> tuple[float, float]:
-    """Returns the difference, and the standard error that its interval stands for: more than 0 even without any flip."""
+    """Returns the difference, and the standard error that its interval stands for: never 0."""
     difference = row.difference
     width = (difference.high or 0.0) - (difference.low or 0.0)
     z = NormalDist().inv_cdf((1 + row.confidence) / 2)

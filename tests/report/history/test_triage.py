@@ -24,7 +24,7 @@ def test_it_says_since_when_a_variant_fails_and_what_changed_then(tmp_path: Path
     ]
     page = build_reports(runs)[-1][1].read_text(encoding="utf-8")
     assert "fp8: failing since 2026-01-02 (tue); engine changed 2026-01-02 (0.32.0 to 0.33.0)." in page
-    assert "fp8, overall: the difference moved from +0.0 to -" in page
+    assert "fp8, overall: moved from +0.0 to -" in page
     assert "on 2026-01-02 (tue)" in page
 
 
