@@ -1,7 +1,7 @@
 """Finds the night since which a series of differences lies on another level.
 
-The method: split the nights at every place, compare the mean before with the mean after by a z-test, nights weighted
-by their own variance, and take the split with the smallest p-value. Bonferroni corrects for the splits. So a series whose
+The method: split the nights at every place, compare the mean before with the mean after by a z-test, nights weighted by
+their own variance, and take the split with the smallest p-value. Bonferroni corrects for the splits. So a series whose
 level never changes gives a step with a probability of `error` at most, where each night's interval holds what it says.
 Nights that ask the same questions differ less than their intervals say, which makes false alarms rarer still.
 """
