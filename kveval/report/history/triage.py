@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import NormalDist
 
 from kveval.judge.comparison.comparison import Comparison
+from kveval.judge.comparison.verdict import p_label
 from kveval.judge.statistics.steps import find_step
 from kveval.report.history.night import Entry, Night
 from kveval.report.labels import length_label
@@ -57,7 +58,7 @@ def _steps(nights: Sequence[Night]) -> Iterator[str]:
             place = length_label(length) if length else "overall"
             yield (
                 f"{name}, {place}: moved from {100 * step.before:+.1f} to {100 * step.after:+.1f} points "
-                f"on {_date(night)} ({night.name}), adjusted p = {step.p:.2g}."
+                f"on {_date(night)} ({night.name}), adjusted {p_label(step.p)}."
             )
 
 
