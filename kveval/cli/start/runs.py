@@ -44,13 +44,13 @@ def runs(
 
 
 def _table(runs: Sequence[ListedRun]) -> Table:
-    table = Table()
+    table = Table(box=None, padding=(0, 2, 0, 0))
     for column in ("run", "model", "date", "status", "verdict"):
-        table.add_column(column, overflow="fold", no_wrap=column == "date")
+        table.add_column(column, overflow="fold", no_wrap=column in ("date", "status"))
     for column in ("questions", "size"):
         table.add_column(column, justify="right", no_wrap=True)
     for run in runs:
-        date = (run.created or "")[:16].replace("T", " ")
+        date = (run.created or "")[:10]
         # A name comes from a folder and a manifest, and is no markup.
         cells = (Text(text or "") for text in (run.name, run.model, date, run.status))
         table.add_row(*cells, _verdicts(run), f"{run.questions:,}", _size(run.size_bytes))
