@@ -58,12 +58,17 @@ def decide(
             document, junit_xml, summary_md = verdict(judged), junit(judged), markdown(judged)
     except KvevalError as error:
         is_callers = bool(policy) and isinstance(error, ConfigError)
-        if not is_callers and (out is not None or run.is_dir()):
+        if not is_callers and (out is not None or _holds_a_run(run)):
             with contextlib.suppress(StorageError):
                 _write(folder, no_verdict(error, str(run)), junit_of_error(error), markdown_of_error(error))
         raise
     _write(folder, document, junit_xml, summary_md)
     return Decision(judged, document, folder)
+
+
+def _holds_a_run(folder: Path) -> bool:
+    """Whether a folder holds a run, or what is left of one. Nothing is written into any other."""
+    return any((folder / name).exists() for name in ("manifest.json", "records", "verdict.json"))
 
 
 @contextlib.contextmanager

@@ -118,3 +118,9 @@ def test_a_folder_that_does_not_exist_stays_that_way(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists()
     assert kveval("gate", tmp_path / "nowhere", "--out", tmp_path / "ci").code == 2
     assert document(tmp_path / "ci")["verdict"] == "usage"
+
+
+def test_nothing_is_written_into_a_folder_that_holds_no_run(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    assert kveval("gate", tmp_path).code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
