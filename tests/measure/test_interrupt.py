@@ -46,7 +46,7 @@ def signals(number: int, *, after_s: tuple[float, ...]) -> None:
 def test_a_signal_lets_the_work_clean_up_and_a_second_one_does_not_disturb_it(number: signal.Signals) -> None:
     cleaned: list[str] = []
     signals(number, after_s=(0.1, 0.05))
-    with pytest.raises(InterruptedRunError, match="use: --resume --out runs/x") as caught:
+    with pytest.raises(InterruptedRunError, match="use: kveval sweep --resume --out runs/x") as caught:
         run_interruptible(cleans_up_slowly(cleaned), Path("runs/x"))
     assert caught.value.exit_code == 128 + number
     assert cleaned == ["up"]

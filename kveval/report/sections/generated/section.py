@@ -15,4 +15,4 @@ def generated_section(run: RunData, judgement: Judgement) -> list[OutputBin] | N
     return [row for row in rows if len(bins[row.scope]) > 1] or None
 
 
-SECTION = Section("By length of the output", 24, generated_section, part_of="where")
+SECTION = Section("By length of the output", 26, generated_section, part_of="where")

@@ -40,4 +40,4 @@ def _chart(run: RunData, rows: Sequence[OutputBin]) -> Chart:
     return night_chart(f"{scope.task} at {length_label(scope.context_length)}: right steps, by step", names, series)
 
 
-SECTION = Section("By step of a chain", 23, step_section, part_of="where")
+SECTION = Section("By step of a chain", 25, step_section, part_of="where")
