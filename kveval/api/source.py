@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from kveval.config.engine import HIDDEN
+from kveval.config.engine import flag_name
 from kveval.config.read import load_config, with_overrides
 from kveval.config.sweep import SweepConfig, validate_config
 from kveval.engines.base import NOTHING_TO_LAUNCH, Installation
@@ -20,6 +20,12 @@ from kveval.run.manifest import VariantRun
 
 _RUNS = Path("runs")
 _TIME = "%Y%m%d-%H%M%S"
+# Engine flags that load no code and reach no other machine.
+_HARMLESS_FLAGS = frozenset({
+    "attention-backend", "block-size", "dtype", "enable-chunked-prefill", "enforce-eager", "gpu-memory-utilization",
+    "kv-cache-dtype-skip-layers", "kv-cache-memory-bytes", "max-model-len", "max-num-batched-tokens", "max-num-seqs",
+    "num-gpu-blocks-override", "pipeline-parallel-size", "swap-space", "tensor-parallel-size",
+})  # fmt: skip
 
 ConfigSource = SweepConfig | Mapping[str, Any] | str | Path
 """A configuration, its keys and values, a YAML file, or the name of a preset such as ``demo``."""
@@ -54,15 +60,33 @@ def read_config(
 
 
 def _of_run(path: Path, changes: Mapping[str, Any]) -> SweepConfig:
-    """Returns the configuration that a run was made with. Raises ConfigError: it held a secret, which no run keeps."""
+    """Returns the configuration that a run was made with.
+
+    Raises:
+        ConfigError: it names what is executed or who is asked. A run directory may come from anyone, and does not
+            decide that. Nor does it keep secrets.
+    """
     kept = RunDirectory(path).read_manifest().config
     config = validate_config(with_overrides(kept, changes), f"{path}/manifest.json: config")
-    environments = {"engine.env": config.engine.env} | {f"variants.{one.name}.env": one.env for one in config.variants}
-    for key, environment in environments.items():
-        for name, value in environment.items():
-            if HIDDEN in value:
-                raise ConfigError(f"{key}: the run does not keep the secret {name}; use: its CONFIG file too")
+    decides = next(_decides(config), None)
+    if decides is not None:
+        raise ConfigError(f"{decides}: a run directory alone does not decide this; use: the CONFIG file too")
     return config
+
+
+def _decides(config: SweepConfig) -> Iterator[str]:
+    """Yields the keys that name programs, code, secrets or servers."""
+    engine = config.engine
+    yield from (f"engine.{key}" for key in ("command", "python", "env") if getattr(engine, key))
+    yield from (f"engine.args.{flag}" for flag in engine.args if flag_name(flag) not in _HARMLESS_FLAGS)
+    if config.include_path is not None:
+        yield "include_path"
+    yield from (f"tasks.{task.name}" for task in config.tasks if task.has_fixed_prompts and task.file is None)
+    for variant in config.variants:
+        keys = ("endpoint", "env", "speculative_config", "model")
+        yield from (f"variants.{variant.name}.{key}" for key in keys if getattr(variant, key))
+        flags = (flag for flag in variant.engine_args if flag_name(flag) not in _HARMLESS_FLAGS)
+        yield from (f"variants.{variant.name}.engine_args.{flag}" for flag in flags)
 
 
 def _new(name: str) -> Path:

@@ -15,7 +15,7 @@ from kveval.run.storage import write_atomically
 from kveval.tasks import task_files
 
 DEFAULT_VARIANTS = ("bf16", "fp8", "int8")
-# Tasks that models of 8B and more sometimes fail, as in the preset `gpu`.
+# Those of the preset `gpu`.
 DEFAULT_TASKS = ("niah_multikey", "niah_ordinal", "variable_tracking", "qa_two_hop", "code_call_chain")
 DEFAULT_SAMPLES = 200
 

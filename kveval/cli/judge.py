@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -59,7 +60,7 @@ def gate(
     else:
         STDOUT.print(gate_table(decision.gate))
         STDOUT.say(f"written: {decision.folder}/verdict.json, summary.md, junit.xml")
-        STDOUT.say(f"next: {_NEXT[decision.gate.state].format(run=run)}")
+        STDOUT.say(f"next: {_NEXT[decision.gate.state].format(run=shlex.quote(str(run)))}")
     raise typer.Exit(decision.gate.exit_code)
 
 

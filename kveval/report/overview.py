@@ -70,13 +70,9 @@ def measured(run: RunData) -> Iterator[str]:
     model = facts.served_model or manifest.config.get("model")
     if isinstance(model, str):
         yield Path(model).name
-    engine = next((name for name in manifest.versions if name.startswith(("vllm", "sglang"))), None)
+    engine = next((name for name in manifest.versions if name.startswith("vllm")), None)
     if engine is not None:
-        yield (
-            f"vLLM {manifest.versions[engine]}"
-            if engine.startswith("vllm")
-            else f"{engine} {manifest.versions[engine]}"
-        )
+        yield f"vLLM {manifest.versions[engine]}"
     elif facts.engine_version:
         yield f"engine {facts.engine_version}"
     if facts.device:
@@ -99,6 +95,8 @@ def _answer(run: RunData, judgement: Judgement, headline: Headline) -> Answer:
     (overall,) = judgement.of(name, "overall")
     emulated = "; emulated, so no memory is saved here" if run.manifest.variants[name].facts.is_emulated else ""
     limit = held_to(lengths)
+    if judgement.void_of(overall):
+        return Answer(name, word, f"{name} is not judged", f"{headline.reason}.")
     if word == "fail":
         up_to = f". It passes up to {length_label(limit)}" if limit else ""
         return Answer(name, word, f"Do not ship {name}", f"it {_worst(judgement, name)}{up_to}{emulated}.")
@@ -113,6 +111,8 @@ def _answer(run: RunData, judgement: Judgement, headline: Headline) -> Answer:
 
 def _worst(judgement: Judgement, name: str) -> str:
     rows = [row for row in judgement.of(name, "length", "overall", "family", "cell") if word_of(row) == "fail"]
+    # What is advisory fails nothing.
+    rows = [row for row in rows if not row.is_advisory]
     worst = min(rows, key=lambda row: row.shown.difference.delta or 0.0)
     place = "over all lengths" if worst.scope.level == "overall" else f"at {_place(worst)}"
     return f"loses {100 * abs(worst.shown.difference.delta or 0.0):.1f} points {place}"
@@ -128,7 +128,8 @@ def _change(overall: Comparison) -> str:
         return "no interval can be told"
     size = f"{abs(100 * difference.delta):.1f} points"
     way = "the same score" if size == "0.0 points" else f"{size} {'lower' if difference.delta < 0 else 'higher'}"
-    return f"{way}; the true change lies between {100 * difference.low:+.1f} and {100 * difference.high:+.1f} points"
+    low, high = 100 * difference.low, 100 * difference.high
+    return f"{way}; the true change probably lies between {low:+.1f} and {high:+.1f} points"
 
 
 def _next(run: RunData, found: list[Headline], made: Recommendation | None) -> tuple[str, str | None]:
@@ -143,4 +144,6 @@ def _next(run: RunData, found: list[Headline], made: Recommendation | None) -> t
         return f"To decide {listed([one.variant for one in undecided])}", most.command
     if any(one.word == "fail" for one in found):
         return "To see what was lost", f"kveval report {path}"
-    return "To keep this run as the reference of later nights", f"kveval bless {path} --out blessed.json"
+    if found and all(one.word == "pass" for one in found):
+        return "To keep this run as the reference of later nights", f"kveval bless {path} --out blessed.json"
+    return "", None

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import kveval
+from kveval.api.starting import DEFAULT_SAMPLES, DEFAULT_TASKS
 from kveval.config.read import load_config
 from kveval.errors import UsageError
 
@@ -77,3 +78,8 @@ def test_a_file_is_replaced_by_force_only(file: Path) -> None:
 def test_names_that_yaml_would_read_as_something_else_stay_names(file: Path) -> None:
     kveval.write_config(file, model="yes: # no", tasks=["niah_single"])
     assert str(load_config(str(file)).model) == "yes: # no"
+
+
+def test_the_defaults_are_those_of_the_preset_for_a_gpu(checkpoint: Path) -> None:
+    preset = load_config("gpu", {"model": checkpoint})
+    assert (tuple(task.name for task in preset.tasks), preset.samples) == (DEFAULT_TASKS, DEFAULT_SAMPLES)

@@ -240,13 +240,31 @@ def test_a_run_goes_on_with_its_own_configuration(
     refused(kveval("sweep", "--resume", "--out", "none"), "none: not a run directory")
 
 
-def test_a_run_goes_on_without_its_file_only_if_that_held_no_secret(
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"engine": {"env": {"HF_TOKEN": "hf_abc"}}}, "engine.env"),
+        ({"engine": {"args": {"trust-remote-code": True}}}, "engine.args.trust-remote-code"),
+        ({"engine": {"args": {"worker_cls": "evil.Worker"}}}, "engine.args.worker_cls"),
+    ],
+)
+def test_a_run_directory_alone_decides_neither_what_is_executed_nor_a_secret(
+    kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines, tmp_path: Path, changes: Any, key: str
+) -> None:
+    run = tmp_path / "run"
+    assert kveval("sweep", config(**changes), "--out", run)[0] == 0
+    launched = len(engines.launches)
+    refused(kveval("sweep", "--resume", "--out", run), f"{key}: a run directory alone does not decide this")
+    assert len(engines.launches) == launched
+
+
+def test_harmless_flags_of_a_run_are_taken_from_it(
     kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    assert kveval("sweep", config(engine={"env": {"HF_TOKEN": "hf_abc"}}), "--out", run)[0] == 0
-    result = kveval("sweep", "--resume", "--out", run)
-    refused(result, "engine.env: the run does not keep the secret HF_TOKEN; use: its CONFIG file too")
+    assert kveval("sweep", config(engine={"args": {"max_num_seqs": 4}}), "--out", run)[0] == 0
+    code, _, err = kveval("sweep", "--resume", "--out", run)
+    assert code == 0, err
 
 
 def test_a_file_is_no_run_directory(kveval: Kveval, config: Callable[..., str], engines: ScriptedEngines) -> None:

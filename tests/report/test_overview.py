@@ -37,9 +37,9 @@ def test_a_pass_that_frees_memory_is_recommended_with_the_way_back(tmp_path: Pat
     (answer,) = found.answers
     assert answer.verdict.startswith("fp8 passes up to ")
     assert found.recommendation is not None
-    if found.recommendation.chosen is not None:
-        assert found.next_command == f"kveval recommend {path}"
-        assert found.recommendation.rollback is not None
+    assert found.recommendation.chosen is not None
+    assert found.next_command == f"kveval recommend {path}"
+    assert found.recommendation.rollback is not None
 
 
 def test_too_little_data_says_so_and_what_decides_it(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_too_little_data_says_so_and_what_decides_it(tmp_path: Path) -> None:
     found = of(path)
     (answer,) = found.answers
     assert answer.verdict == "Not enough data for fp8"
-    assert "the true change lies between" in answer.details
+    assert "the true change probably lies between" in answer.details
     assert found.why == "To decide fp8"
     assert found.next_command is not None
     assert found.next_command.startswith(f"kveval sweep --resume --out {path} --samples ")
@@ -62,3 +62,15 @@ def test_a_run_that_stopped_goes_on_first(tmp_path: Path) -> None:
 def test_a_run_without_candidates_has_no_answers(tmp_path: Path) -> None:
     found = of(make_run(tmp_path / "run", answers={"bf16": scored(0.9)}))
     assert (found.answers, found.recommendation) == ((), None)
+
+
+def test_a_run_that_nobody_can_judge_is_not_offered_as_a_reference(tmp_path: Path) -> None:
+    # The second run of the baseline scores nothing: the baseline has collapsed.
+    path = make_run(tmp_path / "run", answers={"bf16": scored(0.9), "again": scored(0.0), "fp8": scored(0.9)},
+                    variants={"again": {"role": "aa", "of": "bf16"}})  # fmt: skip
+    found = of(path)
+    (answer,) = found.answers
+    assert (answer.word, answer.verdict) == ("undecided", "fp8 is not judged")
+    assert "bless" not in (found.next_command or "")
+    assert found.recommendation is not None
+    assert found.recommendation.chosen is None

@@ -10,9 +10,7 @@ from support.make_run import make_run, make_samples, scored
 from kveval.judge.comparison.judgement import judge_run
 from kveval.judge.run_data import load_run
 from kveval.report import sections
-from kveval.report.html.page import render
-from kveval.report.html.report import show_sections
-from kveval.report.overview import overview
+from kveval.report.html.report import build_report, show_sections
 from kveval.report.section import find_sections
 
 FOLDER = Path(sections.__path__[0])
@@ -42,19 +40,9 @@ def test_a_new_folder_is_shown_without_any_other_change(tmp_path: Path, monkeypa
     (folder / "template.html.j2").write_text("<p>{{ content.samples }} samples</p>\n")
     monkeypatch.setattr(sections, "__path__", [*sections.__path__, str(tmp_path / "sections")])
     run = load_run(make_run(tmp_path / "run", samples=make_samples(haystacks=2), answers={"bf16": scored(1)}))
-    judgement = judge_run(run)
-    shown = show_sections(run, judgement)
+    shown = show_sections(run, judge_run(run))
     assert [section.name for section in shown][:3] == ["answer", "counts", "where"]
-    page = render(
-        "report.html.j2",
-        name="run",
-        manifest=run.manifest,
-        policy=judgement.policy,
-        overview=overview(run, judgement),
-        void=[],
-        variants=[*run.manifest.variants.values()],
-        sections=shown,
-    )
+    page = build_report(run.path).read_text(encoding="utf-8")
     assert '<li><a href="#counts">Counts</a></li>' in page
     assert "<p>40 samples</p>" in page
 

@@ -202,7 +202,7 @@ def _why(chosen: Candidate | None, candidates: tuple[Candidate, ...]) -> str:
         return "every candidate loses more than the margin"
     if any(one.state == "pass" for one in candidates):
         return "what passes saves no memory in this run"
-    waiting = sum(one.state != "regression" for one in candidates)
+    waiting = sum(one.state == "undecided" for one in candidates)
     return f"nothing has passed yet ({waiting} undecided)"
 
 

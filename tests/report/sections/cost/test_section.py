@@ -6,9 +6,7 @@ from support.make_run import make_run, make_samples, scored
 
 from kveval.judge.comparison.judgement import judge_run
 from kveval.judge.run_data import load_run
-from kveval.report.html.page import render
-from kveval.report.html.report import show_sections
-from kveval.report.overview import overview
+from kveval.report.html.report import build_report
 from kveval.report.sections.cost.section import costs
 from kveval.run.directory import RunDirectory
 
@@ -52,18 +50,8 @@ def test_answers_that_arrived_at_once_have_no_times(tmp_path: Path) -> None:
         for record in list(directory.records("fp8")):
             directory.append(record.model_copy(update={"token_ms": [900.0] * 8, "output_tokens": 8}))
     run = load_run(path)
-    judgement = judge_run(run)
-    base, fp8 = costs(run, judgement).rows
+    base, fp8 = costs(run, judge_run(run)).rows
     assert (base.times.at_once, base.times.ttft_ms) == (0, 100.0)
     assert (fp8.times.at_once, fp8.times.ttft_ms, fp8.times.itl_ms) == (12, None, None)
-    page = render(
-        "report.html.j2",
-        name="run",
-        manifest=run.manifest,
-        policy=judgement.policy,
-        overview=overview(run, judgement),
-        void=[],
-        variants=[*run.manifest.variants.values()],
-        sections=show_sections(run, judgement),
-    )
+    page = build_report(path).read_text(encoding="utf-8")
     assert "fp8: 12 of 12 answers arrived at once and not token by token" in " ".join(page.split())
